@@ -1,0 +1,56 @@
+# Every target works from a fresh clone: the first one that needs it makes .venv, a second run starts at once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+COMPILED := $(wildcard src/tidelog/wire/*.pyx src/tidelog/wire/*.pxi src/tidelog/wire/*.pxd)
+PYTEST := $(BIN)/python -m pytest
+# More workers than this spend their time starting.
+PARALLEL := -n auto --maxprocesses 4
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check interop bench clean
+
+help: ## this list
+	@echo "Tidelog: a Kafka-compatible replicated log in Python"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "Each makes its own .venv. Another interpreter: make PYTHON=python3.13 ..."
+
+demo: $(INSTALLED) ## show what works today, in under a minute
+	@$(BIN)/tidelog demo
+
+test: $(INSTALLED) ## every test that needs nothing but Python
+	$(PYTEST) -m "not interop"
+
+check: $(INSTALLED) ## what to run before a commit: lint, types, architecture, fast tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) $(PARALLEL) -q -m "not interop and not slow"
+
+interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Maven, Go, kcat)
+	@$(BIN)/python tests/interop/tools.py
+	$(PYTEST) -m interop
+
+bench: $(INSTALLED) ## the benchmarks, one after the other
+	@set -e; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark; done
+
+clean: ## remove .venv and everything built or cached
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache
+	rm -f src/tidelog/wire/*.so src/tidelog/wire/_records.c
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is touched last, so an interrupted installation is done again. A .venv that lacks pip or
+# is too old (made by another tool, or broken half-way) is made anew.
+$(INSTALLED): pyproject.toml setup.py requirements.txt $(COMPILED)
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: Tidelog needs Python 3.11 or newer (Debian: apt install python3 python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Tidelog needs Python 3.11 or newer; name one with make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; install its venv module (Debian: apt install python3-venv)"; exit 1; }
+	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

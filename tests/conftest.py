@@ -1,0 +1,47 @@
+"""Shared by all tests: in continuous integration a skipped test is a failed one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+SKIPS_ALLOWED: dict[str, str] = {}
+"""Beginning of a skip's reason -> why CI cannot run that test. All others hide a missing tool."""
+
+
+def refusal(reason: str) -> str | None:
+    """What CI says to a test that was skipped for this reason; None if the table allows it."""
+    if any(reason.startswith(allowed) for allowed in SKIPS_ALLOWED):
+        return None
+    return f"skipped, which CI only allows for a reason listed in SKIPS_ALLOWED: {reason}"
+
+
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip (an expected failure is one too) into a failure, where CI=true."""
+    if not report.skipped or os.environ.get("CI") != "true":
+        return
+    if isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+    else:
+        reason = f"expected to fail: {getattr(report, 'wasxfail', 'no reason given')}"
+    complaint = refusal(reason)
+    if complaint is not None:
+        report.outcome = "failed"
+        report.longrepr = complaint
+        vars(report).pop("wasxfail", None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    fail_if_skipped(report)
+    return report
