@@ -1,0 +1,248 @@
+"""Generates the encoding function of one (message, version): straight-line code.
+
+The function appends buffers to a list. Records are appended as they are, never copied, so that
+a shell can send them from where they lie; everything else becomes few small `bytes`:
+consecutive fields of fixed width, with the length or count that follows, are one `Struct.pack`.
+
+A field that the version lacks is dropped if the declaration calls it ignorable. Otherwise a
+value other than the default cannot be said in that version, and that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct as Packing
+from typing import Any
+
+from tidelog.wire.declare import Message, Struct
+from tidelog.wire.schema import (
+    Array,
+    Blob,
+    Field,
+    FieldType,
+    Fixed,
+    Nested,
+    Text,
+    fields_of,
+    is_flexible,
+)
+from tidelog.wire.source import Source
+
+
+class EncodeError(ValueError):
+    """We tried to say what this version of the message has no words for."""
+
+
+def build_encoder(cls: type[Message], version: int) -> Callable[[Message, list[Any]], None]:
+    return _EncoderSource(version, is_flexible(cls, version)).build(cls)
+
+
+class _EncoderSource(Source):
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__()
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str]] = []
+        """Formats and values of the fixed fields that wait for one pack."""
+        self.constants |= {
+            "EncodeError": EncodeError,
+            "pack_uvarint": pack_uvarint,
+            "pack_tags": pack_tags,
+            "small": SMALL_UVARINTS,
+        }
+
+    def build(self, cls: type[Message]) -> Callable[[Message, list[Any]], None]:
+        with self.block("def encode(message, parts):"):
+            self.line("w = parts.append")
+            self.struct(cls, "message")
+            self.flush()
+        return self.compile("encode", f"encode {cls.__name__} v{self.version}")
+
+    def struct(self, cls: type[Struct], source: str) -> None:
+        tagged: list[Field] = []
+        for field in fields_of(cls):
+            value = f"{source}.{field.name}"
+            if not field.is_in(self.version):
+                self.absent(cls, field, value)
+            elif field.is_tagged(self.version):
+                tagged.append(field)
+            else:
+                self.field(field, value)
+        if self.flexible:
+            self.tags(tagged, source)
+
+    def absent(self, cls: type[Struct], field: Field, value: str) -> None:
+        if field.spec.ignorable:
+            return
+        with self.block(f"if {value} != {self.constant('default', field.default)}:"):
+            said = f"{cls.__name__}.{field.name}"
+            self.line(f"raise EncodeError('version {self.version} has no {said}')")
+
+    def field(self, field: Field, value: str) -> None:
+        compact = self.flexible and field.spec.compact
+        match field.type:
+            case Fixed(letter):
+                self.run.append((letter, value))
+                return
+            case Nested(cls) if not field.is_nullable(self.version):
+                local = self.name("struct")
+                self.line(f"{local} = {value}")
+                self.struct(cls, local)
+                return
+        local = self.name(field.name)
+        self.line(f"{local} = {value}")
+        if not field.is_nullable(self.version):
+            self.sized(field.type, local, compact)
+            return
+        # Both arms must start from the same state, so nothing may wait for a pack.
+        self.flush()
+        with self.block(f"if {local} is None:"):
+            null = _null(field.type, compact)
+            self.line(f"w({null!r})")
+        with self.block("else:"):
+            if isinstance(field.type, Nested):
+                self.run.append(("b", "1"))
+                self.struct(field.type.cls, local)
+            else:
+                self.sized(field.type, local, compact)
+            self.flush()
+
+    def sized(self, field_type: FieldType, local: str, compact: bool) -> None:
+        """A value with a length or a count before it."""
+        match field_type:
+            case Text():
+                self.line(f"{local} = {local}.encode()")
+                self.length("h", f"len({local})", compact)
+                self.line(f"w({local})")
+            case Blob():
+                self.length("i", f"len({local})", compact)
+                self.line(f"w({local})")
+            case Array(Fixed(letter)):
+                self.flush()
+                pack = self.constant("pack_array", _array_packer(letter, compact))
+                self.line(f"w({pack}({local}))")
+            case Array(element):
+                self.length("i", f"len({local})", compact)
+                item = self.name("item")
+                with self.block(f"for {item} in {local}:"):
+                    if isinstance(element, Nested):
+                        self.struct(element.cls, item)
+                    else:
+                        self.sized(element, item, compact)
+                    self.flush()
+
+    def length(self, letter: str, value: str, compact: bool) -> None:
+        """Ends the run with a length, which as a varint most often is one byte."""
+        if not compact:
+            self.run.append((letter, value))
+            self.flush()
+            return
+        size = self.name("size")
+        self.line(f"{size} = {value} + 1")
+        if not self.run:
+            self.line(f"w(small[{size}] if {size} < 128 else pack_uvarint({size}))")
+            return
+        run = list(self.run)
+        with self.block(f"if {size} < 128:"):
+            self.run.append(("B", size))
+            self.flush()
+        with self.block("else:"):
+            self.run = run
+            self.flush()
+            self.line(f"w(pack_uvarint({size}))")
+
+    def tags(self, tagged: list[Field], source: str) -> None:
+        if not tagged:
+            self.run.append(("x", ""))
+            return
+        self.flush()
+        values = [self.name(field.name) for field in tagged]
+        are_default = []
+        for field, value in zip(tagged, values, strict=True):
+            self.line(f"{value} = {source}.{field.name}")
+            default = self.constant("default", field.default)
+            are_default.append(f"({value} is {default} or {value} == {default})")
+        with self.block(f"if {' and '.join(are_default)}:"):
+            self.line("w(b'\\0')")
+        with self.block("else:"):
+            payloads = self.name("payloads")
+            self.line(f"{payloads} = {{}}")
+            for field, value, is_default in zip(tagged, values, are_default, strict=True):
+                with self.block(f"if not {is_default}:"):
+                    self.tag(field, value, payloads)
+            self.line(f"pack_tags({payloads}, w)")
+
+    def tag(self, field: Field, value: str, payloads: str) -> None:
+        """One tagged field, encoded apart because its size comes before it."""
+        payload, outer = self.name("payload"), self.name("w")
+        self.line(f"{outer}, {payload} = w, []")
+        self.line(f"w = {payload}.append")
+        self.field(field, value)
+        self.flush()
+        self.line(f"w = {outer}")
+        self.line(f"{payloads}[{field.spec.tag}] = b''.join({payload})")
+
+    def flush(self) -> None:
+        if not self.run:
+            return
+        letters = "".join(letter for letter, _ in self.run)
+        values = ", ".join(value for letter, value in self.run if letter != "x")
+        self.run = []
+        if not values:
+            self.line(f"w({bytes(len(letters))!r})")
+            return
+        pack = self.constant("pack", Packing(">" + letters).pack)
+        self.line(f"w({pack}({values}))")
+
+
+def _null(field_type: FieldType, compact: bool) -> bytes:
+    match field_type:
+        case Nested():
+            return b"\xff"
+        case _ if compact:
+            return b"\x00"
+        case Text():
+            return b"\xff\xff"
+        case _:
+            return b"\xff\xff\xff\xff"
+
+
+def pack_uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SMALL_UVARINTS = [bytes([value]) for value in range(128)]
+
+
+def pack_tags(payloads: dict[int, bytes], write: Callable[[bytes], None]) -> None:
+    """The tag section: how many, then each with its number and size, numbers rising."""
+    write(pack_uvarint(len(payloads)))
+    for tag in sorted(payloads):
+        write(pack_uvarint(tag) + pack_uvarint(len(payloads[tag])))
+        write(payloads[tag])
+
+
+SMALL_ARRAY_MAX = 16
+
+
+def _array_packer(letter: str, compact: bool) -> Callable[[Sequence[Any]], bytes]:
+    """Packs a whole array, count and all, at once."""
+    prefix = "B" if compact else "i"
+    small = [Packing(f">{prefix}{letter * count}").pack for count in range(SMALL_ARRAY_MAX + 1)]
+    plus = 1 if compact else 0
+
+    def pack(values: Sequence[Any]) -> bytes:
+        count = len(values)
+        if count <= SMALL_ARRAY_MAX:
+            return small[count](count + plus, *values)
+        head = pack_uvarint(count + 1) if compact else Packing(">i").pack(count)
+        if letter == "16s":
+            return head + b"".join(values)
+        return head + Packing(f">{count}{letter}").pack(*values)
+
+    return pack
