@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-COMPILED := $(wildcard src/tidelog/wire/*.pyx src/tidelog/wire/*.pxi src/tidelog/wire/*.pxd)
+COMPILED := $(wildcard src/tidelog/wire/*.pyx src/tidelog/wire/*.pxi src/tidelog/wire/*.pxd src/tidelog/wire/*.h)
 PYTEST := $(BIN)/python -m pytest
 # More workers than this spend their time starting.
 PARALLEL := -n auto --maxprocesses 4
