@@ -1,0 +1,36 @@
+from typing_extensions import Buffer
+
+from tidelog.wire.records_types import Columns, EncodedRecords, RecordsCheck, RecordSpan
+
+def crc32c(data: Buffer, value: int = 0, /) -> int: ...
+def crc32c_without_hardware(data: Buffer, value: int = 0, /) -> int: ...
+def validate_records(
+    data: Buffer,
+    count: int,
+    base_timestamp: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    key_required: bool,
+    /,
+) -> RecordsCheck: ...
+def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]: ...
+def encode_records(
+    columns: Columns, start_row: int, bytes_max: int, timestamp: int, /
+) -> EncodedRecords: ...
+
+class ColumnDecoder:
+    def __init__(self, wanted: int, rows_max: int, bytes_max: int, /) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    def feed(
+        self,
+        records: Buffer,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_timestamp: int | None,
+        start_offset: int,
+        end_offset: int,
+    ) -> None: ...
+    def fill(self) -> bool: ...
+    def take(self) -> Columns: ...

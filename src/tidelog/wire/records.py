@@ -1,0 +1,35 @@
+"""The functions that walk records: the compiled module's, or its pure twin's without it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from tidelog.wire import records_twin
+from tidelog.wire.records_types import RecordsModule
+
+
+def _choose() -> RecordsModule:
+    # Tests run the twin on purpose, and need no warning.
+    if os.environ.get("TIDELOG_PURE") == "1":
+        return records_twin
+    try:
+        from tidelog.wire import _records
+    except ImportError:
+        warnings.warn(
+            "tidelog runs without its compiled module and walks records far slower; install a "
+            "C compiler (gcc or clang) and Python's headers (python3-dev), then tidelog again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return records_twin
+    return _records
+
+
+implementation = _choose()
+
+crc32c = implementation.crc32c
+validate_records = implementation.validate_records
+walk_records = implementation.walk_records
+encode_records = implementation.encode_records
+ColumnDecoder = implementation.ColumnDecoder
