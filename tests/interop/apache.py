@@ -1,4 +1,4 @@
-"""Apache Kafka as oracle: its jars, fetched by Maven once and kept, and its classes, run by Java."""
+"""Apache Kafka as oracle: its jars, fetched once by Maven, and its classes, run by Java."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_message_is_as_defined(name: str, definitions: dict[str, dict[str, Any]]
     )
     assert versions is not None
     assert versions == cls.VERSIONS
-    assert cls.FLEXIBLE_FROM == (flexible[0] if flexible else None)
+    assert (flexible[0] if flexible else None) == cls.FLEXIBLE_FROM
     common = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
     assert our_fields(cls, versions) == their_fields(definition["fields"], versions, common)
 

@@ -103,23 +103,28 @@ def nullable(version: int) -> Any:
 @dataclass_transform(
     kw_only_default=True, frozen_default=True, field_specifiers=(since, until, tagged, nullable)
 )
-class Struct:
-    """Plain data, compared by value. Frozen by convention, which the type checker enforces.
+class Declaration(type):
+    """Makes slots of a class body's annotations: small objects, and no field by a slip of the pen.
 
     What concerns the class is in capitals: Kafka has fields called key, versions and name.
     """
 
-    FIELDS: ClassVar[dict[str, FieldSpec]]
+    FIELDS: dict[str, FieldSpec]
 
-    def __init_subclass__(cls) -> None:
-        cls.FIELDS = {}
-        for name in cls.__annotations__:
-            value = cls.__dict__.get(name, ...)
-            if value is not ... and not isinstance(value, FieldSpec):
-                value = FieldSpec(default=value)
-            cls.FIELDS[name] = FieldSpec() if value is ... else value
-            if name in cls.__dict__:
-                delattr(cls, name)
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> Declaration:
+        fields = {}
+        for field in namespace.get("__annotations__", {}):
+            if not field.isupper():
+                value = namespace.pop(field, ...)
+                fields[field] = value if isinstance(value, FieldSpec) else FieldSpec(default=value)
+        namespace |= {"FIELDS": fields, "__slots__": tuple(fields)}
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+
+class Struct(metaclass=Declaration):
+    """Plain data, compared by value. Frozen by convention, which the type checker enforces."""
 
     def __init__(self, **values: Any) -> None:
         # The first construction compiles the real __init__: most classes of a
@@ -129,14 +134,20 @@ class Struct:
         cls.__init__ = init  # type: ignore[method-assign]
         init(self, **values)
 
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in type(self).FIELDS)
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(other, Struct)
+        return self._values() == other._values()
 
     def __hash__(self) -> int:
-        return hash(tuple(self.__dict__.values()))
+        return hash(self._values())
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).FIELDS)
         return f"{type(self).__name__}({values})"
 
 

@@ -11,7 +11,8 @@ it. Consecutive fields of fixed width, with the length or count that follows the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct as Packing
 from struct import error as StructError
 from typing import Any
@@ -98,53 +99,51 @@ class _DecoderSource(Source):
         match field.type:
             case Fixed(letter):
                 self.run.append((letter, target))
-            case Text():
-                self.length("h", compact, nullable, target, field.name)
-                self.text(target, nullable)
-            case Blob(is_records):
-                self.length("i", compact, nullable, target, field.name)
-                view = f"buf[pos:pos + {target}]"
-                self.sized(target, nullable, view if is_records else f"bytes({view})")
             case Nested(cls):
                 self.nested(cls, target, nullable, depth)
-            case Array():
-                self.length("i", compact, nullable, target, field.name)
-                if nullable:
-                    with self.block(f"if {target} is not None:"):
-                        self.array(field.type, target, depth, field.name)
-                else:
-                    self.array(field.type, target, depth, field.name)
+            case _:
+                letter = "h" if isinstance(field.type, Text) else "i"
+                with self.length(letter, compact, nullable, target, field.name):
+                    self.sized(field.type, target, depth, field.name)
 
-    def length(self, letter: str, compact: bool, nullable: bool, target: str, name: str) -> None:
-        """Reads a length or a count; None into the target for null."""
+    @contextmanager
+    def length(
+        self, letter: str, compact: bool, nullable: bool, target: str, name: str
+    ) -> Iterator[None]:
+        """Reads a length or a count into the target, then what the block reads; None for null."""
         self.run.append(("B" if compact else letter, target))
         self.flush()
         if compact:
             with self.block(f"if {target} > 127:"):
                 self.line(f"{target}, pos = uvarint(buf, pos, {target})")
             self.line(f"{target} -= 1")
-        with self.block(f"if {target} < 0:"):
-            if not nullable:
+        if not nullable:
+            with self.block(f"if {target} < 0:"):
                 self.line(f"raise DecodeError('{name} is null or has a negative length')")
-            else:
-                if not compact:
-                    with self.block(f"if {target} < -1:"):
-                        self.line(f"raise DecodeError('{name} has a negative length')")
-                self.line(f"{target} = None")
-
-    def text(self, target: str, nullable: bool) -> None:
-        self.sized(target, nullable, f"str(buf[pos:pos + {target}], 'utf-8')")
-
-    def sized(self, target: str, nullable: bool, value: str) -> None:
-        """Takes as many bytes as the target says, and turns the target into the value."""
-        size = self.name("size")
-        if nullable:
-            with self.block(f"if {target} is not None:"):
-                self.sized(target, False, value)
+            yield
             return
-        self.line(f"{size} = {target}")
+        with self.block(f"if {target} >= 0:"):
+            yield
+        with self.block(f"elif {target} == -1:"):
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            self.line(f"raise DecodeError('{name} has a negative length')")
+
+    def sized(self, field_type: FieldType, target: str, depth: int, name: str) -> None:
+        """Takes as many bytes or elements as the target says, which becomes the value."""
+        match field_type:
+            case Array():
+                self.array(field_type, target, depth, name)
+                return
+            case Text():
+                value = "str(buf[pos:stop], 'utf-8')"
+            case Blob(is_records=True):
+                value = "buf[pos:stop]"
+            case _:
+                value = "bytes(buf[pos:stop])"
+        self.line(f"stop = pos + {target}")
         self.line(f"{target} = {value}")
-        self.line(f"pos += {size}")
+        self.line("pos = stop")
 
     def nested(self, cls: type[Struct], target: str, nullable: bool, depth: int) -> None:
         if not nullable:
@@ -176,28 +175,26 @@ class _DecoderSource(Source):
             case Nested(cls):
                 self.struct(cls, item, depth + 1)
             case _:
-                self.length("h", self.flexible, False, item, name)
-                self.text(item, False)
+                with self.length("h", self.flexible, False, item, name):
+                    self.sized(element, item, depth, name)
 
     def tags(self, tagged: list[Field], local: dict[str, str], depth: int) -> None:
-        """The tag section: what is known into its field, the rest is skipped."""
-        count = self.name("tags")
-        self.run.append(("B", count))
+        """The tag section, most often empty: what is known into its field, the rest skipped."""
         self.flush()
         for field in tagged:
             self.line(f"{local[field.name]} = {self.constant('default', field.default)}")
-        with self.block(f"if {count}:"):
+        with self.block("if buf[pos]:"):
             if not tagged:
-                self.line(f"pos = skip_tags(buf, pos, {count})")
+                self.line("pos = skip_tags(buf, pos)")
             else:
-                self.known_tags(count, tagged, local, depth)
+                self.known_tags(tagged, local, depth)
+        with self.block("else:"):
+            self.line("pos += 1")
 
-    def known_tags(
-        self, count: str, tagged: list[Field], local: dict[str, str], depth: int
-    ) -> None:
+    def known_tags(self, tagged: list[Field], local: dict[str, str], depth: int) -> None:
         tag, size, stop = self.name("tag"), self.name("size"), self.name("stop")
-        with self.block(f"if {count} > 127:"):
-            self.line(f"{count}, pos = uvarint(buf, pos, {count})")
+        count = self.name("count")
+        self.line(f"{count}, pos = uvarint(buf, pos + 1, buf[pos])")
         with self.block(f"for _ in range({count}):"):
             self.line(f"{tag}, pos = uvarint(buf, pos + 1, buf[pos])")
             self.line(f"{size}, pos = uvarint(buf, pos + 1, buf[pos])")
@@ -231,8 +228,12 @@ def uvarint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
     """An unsigned varint of at most 5 bytes, the first of which was read already."""
     if first < 128:
         return first, pos
-    value = first & 127
-    for shift in (7, 14, 21, 28):
+    byte = buf[pos]
+    pos += 1
+    if byte < 128:
+        return first & 127 | byte << 7, pos
+    value = first & 127 | (byte & 127) << 7
+    for shift in (14, 21, 28):
         byte = buf[pos]
         pos += 1
         if byte < 128:
@@ -241,9 +242,9 @@ def uvarint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
     raise DecodeError("a varint is longer than 5 bytes")
 
 
-def skip_tags(buf: memoryview, pos: int, count: int) -> int:
+def skip_tags(buf: memoryview, pos: int) -> int:
     """Passes over tagged fields that this version of the message does not know."""
-    count, pos = uvarint(buf, pos, count)
+    count, pos = uvarint(buf, pos + 1, buf[pos])
     for _ in range(count):
         _, pos = uvarint(buf, pos + 1, buf[pos])
         size, pos = uvarint(buf, pos + 1, buf[pos])

@@ -74,7 +74,8 @@ class _EncoderSource(Source):
     def absent(self, cls: type[Struct], field: Field, value: str) -> None:
         if field.spec.ignorable:
             return
-        with self.block(f"if {value} != {self.constant('default', field.default)}:"):
+        default = self.constant("default", field.default)
+        with self.block(f"if {value} is not {default} and {value} != {default}:"):
             said = f"{cls.__name__}.{field.name}"
             self.line(f"raise EncodeError('version {self.version} has no {said}')")
 
@@ -119,8 +120,7 @@ class _EncoderSource(Source):
                 self.line(f"w({local})")
             case Array(Fixed(letter)):
                 self.flush()
-                pack = self.constant("pack_array", _array_packer(letter, compact))
-                self.line(f"w({pack}({local}))")
+                self.fixed_array(letter, local, compact)
             case Array(element):
                 self.length("i", f"len({local})", compact)
                 item = self.name("item")
@@ -130,6 +130,18 @@ class _EncoderSource(Source):
                     else:
                         self.sized(element, item, compact)
                     self.flush()
+
+    def fixed_array(self, letter: str, local: str, compact: bool) -> None:
+        """Count and values in one pack, prepared for the counts that replicas come in."""
+        small = self.constant("pack_small", _small_array_packers(letter, compact))
+        large = self.constant("pack_large", pack_large_array)
+        size = self.name("size")
+        self.line(f"{size} = len({local})")
+        count = f"{size} + 1" if compact else size
+        with self.block(f"if {size} <= {SMALL_ARRAY_MAX}:"):
+            self.line(f"w({small}[{size}]({count}, *{local}))")
+        with self.block("else:"):
+            self.line(f"w({large}({local}, {letter!r}, {compact}))")
 
     def length(self, letter: str, value: str, compact: bool) -> None:
         """Ends the run with a length, which as a varint most often is one byte."""
@@ -228,21 +240,22 @@ def pack_tags(payloads: dict[int, bytes], write: Callable[[bytes], None]) -> Non
 
 
 SMALL_ARRAY_MAX = 16
+_small_packers: dict[tuple[str, bool], list[Callable[..., bytes]]] = {}
 
 
-def _array_packer(letter: str, compact: bool) -> Callable[[Sequence[Any]], bytes]:
-    """Packs a whole array, count and all, at once."""
-    prefix = "B" if compact else "i"
-    small = [Packing(f">{prefix}{letter * count}").pack for count in range(SMALL_ARRAY_MAX + 1)]
-    plus = 1 if compact else 0
+def _small_array_packers(letter: str, compact: bool) -> list[Callable[..., bytes]]:
+    """For each count up to SMALL_ARRAY_MAX a function that packs the count and the values."""
+    if (letter, compact) not in _small_packers:
+        prefix = ">B" if compact else ">i"
+        _small_packers[letter, compact] = [
+            Packing(prefix + letter * count).pack for count in range(SMALL_ARRAY_MAX + 1)
+        ]
+    return _small_packers[letter, compact]
 
-    def pack(values: Sequence[Any]) -> bytes:
-        count = len(values)
-        if count <= SMALL_ARRAY_MAX:
-            return small[count](count + plus, *values)
-        head = pack_uvarint(count + 1) if compact else Packing(">i").pack(count)
-        if letter == "16s":
-            return head + b"".join(values)
-        return head + Packing(f">{count}{letter}").pack(*values)
 
-    return pack
+def pack_large_array(values: Sequence[Any], letter: str, compact: bool) -> bytes:
+    count = len(values)
+    head = pack_uvarint(count + 1) if compact else Packing(">i").pack(count)
+    if letter == "16s":
+        return head + b"".join(values)
+    return head + Packing(f">{count}{letter}").pack(*values)

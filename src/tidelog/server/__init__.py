@@ -1,0 +1,1 @@
+"""The shell that gives a node real sockets and files."""

@@ -1,0 +1,69 @@
+"""Cuts a stream of bytes into frames: a length (int32), then as many bytes.
+
+The bytes are received where they stay: `buffer` gives the place, `received` the frames. A frame
+is a view of that place, good until the next call of `buffer`; who needs it longer copies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct as Packing
+
+from tidelog.wire.decoder import DecodeError
+
+FRAME_BYTES_MAX = 100 << 20
+"""Kafka's default of socket.request.max.bytes."""
+BUFFER_BYTES_MIN = 32 << 10
+"""What an idle connection costs."""
+BUFFER_BYTES_KEPT_MAX = 2 << 20
+"""A buffer that grew for one large frame is not kept beyond this."""
+
+LENGTH = Packing(">i")
+
+
+class FrameReader:
+    """What has arrived of one connection's stream."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+        self._start = 0
+        """Where the first frame that is not whole begins."""
+        self._end = 0
+        """Behind the last byte that arrived."""
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong: never empty."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._view) > BUFFER_BYTES_KEPT_MAX:
+                self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+        elif self._end == len(self._view):
+            self._make_room()
+        return self._view[self._end :]
+
+    def received(self, count: int) -> Iterator[memoryview]:
+        """The frames that became whole with these bytes; DecodeError if the stream is not one."""
+        self._end += count
+        while self._end - self._start >= LENGTH.size:
+            (size,) = LENGTH.unpack_from(self._view, self._start)
+            if not 0 <= size <= self.frame_bytes_max:
+                raise DecodeError(f"a frame of {size} bytes (at most {self.frame_bytes_max})")
+            begin = self._start + LENGTH.size
+            if begin + size > self._end:
+                break
+            self._start = begin + size
+            yield self._view[begin : begin + size]
+
+    def _make_room(self) -> None:
+        """Moves the frame that is not whole to the front, of a larger buffer if it fills this.
+
+        The buffer grows with what arrives, not with what is claimed: at most it doubles.
+        """
+        pending = self._view[self._start : self._end]
+        full = len(pending) == len(self._view)
+        old = self._view
+        if full:
+            self._view = memoryview(bytearray(2 * len(old)))
+        self._view[: len(pending)] = pending
+        self._start, self._end = 0, len(pending)

@@ -1,0 +1,70 @@
+"""Cutting a stream into frames, however the bytes arrive and whatever they claim."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.wire.decoder import DecodeError
+from tidelog.wire.frame import BUFFER_BYTES_KEPT_MAX, BUFFER_BYTES_MIN, FrameReader
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def feed(reader: FrameReader, stream: bytes, chunk: int = 1 << 30) -> list[bytes]:
+    """Receives the stream in chunks of at most this size, as a socket would."""
+    frames = []
+    while stream:
+        place = reader.buffer()
+        count = min(len(place), len(stream), chunk)
+        place[:count] = stream[:count]
+        stream = stream[count:]
+        frames += [bytes(frame) for frame in reader.received(count)]
+    return frames
+
+
+@given(
+    st.lists(st.binary(max_size=300) | st.just(b"x" * 3 * BUFFER_BYTES_MIN), max_size=8),
+    st.integers(1, 100_000),
+)
+def test_frames_come_out_as_they_went_in(payloads: list[bytes], chunk: int) -> None:
+    assert feed(FrameReader(), framed(*payloads), max(chunk, 100)) == payloads
+
+
+def test_byte_by_byte() -> None:
+    assert feed(FrameReader(), framed(b"", b"a", b"bcd"), 1) == [b"", b"a", b"bcd"]
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), 101, (1 << 31) - 1])
+def test_a_length_beyond_the_limit_is_refused_before_its_bytes(size: int) -> None:
+    with pytest.raises(DecodeError, match=f"a frame of {size} bytes"):
+        feed(FrameReader(frame_bytes_max=100), struct.pack(">i", size))
+
+
+def test_the_limit_itself_is_allowed() -> None:
+    assert feed(FrameReader(frame_bytes_max=100), framed(bytes(100))) == [bytes(100)]
+
+
+def test_a_claimed_length_costs_no_memory() -> None:
+    reader = FrameReader()
+    assert feed(reader, struct.pack(">i", 100 << 20)) == []
+    assert len(reader.buffer()) <= BUFFER_BYTES_MIN
+
+
+def test_a_large_buffer_is_given_back() -> None:
+    reader = FrameReader()
+    large = bytes(2 * BUFFER_BYTES_KEPT_MAX)
+    assert feed(reader, framed(large)) == [large]
+    assert len(reader.buffer()) == BUFFER_BYTES_MIN
+
+
+def test_the_buffer_at_most_doubles_what_arrived() -> None:
+    reader = FrameReader()
+    arrived = feed(reader, struct.pack(">i", 50 << 20) + bytes(1 << 20))
+    assert arrived == []
+    assert len(reader.buffer()) <= 2 * (1 << 20) + BUFFER_BYTES_MIN
