@@ -6,6 +6,7 @@ import json
 import random
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,11 @@ def test_mutated_frames_are_decoded_or_refused(frame: dict[str, Any]) -> None:
     cls = response_class(frame["key"])
     for mutated in mutations(sane, rng):
         view = memoryview(mutated)
-        try:
+        with suppress(DecodeError, UnsupportedApiVersions):
             if frame["kind"] == "request":
                 decode_request(view, SERVED)
             else:
                 decoder(cls, frame["version"])(view, 4)
-        except (DecodeError, UnsupportedApiVersions):
-            continue
 
 
 def filled(cls: type[Struct]) -> Any:
@@ -104,10 +103,8 @@ def test_absurd_counts_cost_no_memory(cls: type[Message], version: int) -> None:
                 hostile = memoryview(sane[:at] + claim + sane[at + len(claim) :])
                 tracemalloc.reset_peak()
                 before, _ = tracemalloc.get_traced_memory()
-                try:
+                with suppress(DecodeError):
                     decoder(cls, version)(hostile, 0)
-                except DecodeError:
-                    pass
                 _, peak = tracemalloc.get_traced_memory()
                 assert peak - before < 20_000 + MEMORY_A_BYTE_MAX * len(hostile)
     finally:
