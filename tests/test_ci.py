@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests import conftest
 from tests.interop.tools import Tool, complaints
 
@@ -49,7 +50,9 @@ def test_elsewhere_a_skip_is_a_skip(tmp_path):
 
 @pytest.mark.parametrize("options", [[], ["-n", "1"]])
 def test_in_ci_a_skip_is_a_failure(tmp_path, options):
-    assert outcomes(tmp_path, SKIPPING, "true", *options).startswith("2 failed, 1 passed, 1 error in")
+    assert outcomes(tmp_path, SKIPPING, "true", *options).startswith(
+        "2 failed, 1 passed, 1 error in"
+    )
 
 
 def test_in_ci_a_skipped_module_is_a_failure(tmp_path):
