@@ -30,6 +30,9 @@ _FIRST_ROOM = 64 << 10
 _ROOM_FACTOR = 8
 """Room for output starts at this many times the input, and grows fourfold while it is too small."""
 
+_ROOM_ENDED = "failed to write whole buffer"
+"""How the library says that the room was too small; it has one exception for all failures."""
+
 _SNAPPY_RATIO_MAX = 32
 """A snappy block's densest element makes 64 bytes of 3, so a greater claim is false."""
 
@@ -225,8 +228,7 @@ def _read_zstd(data: memoryview, bytes_max: int) -> memoryview:
 def _read_growing(
     decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, bytes_max: int
 ) -> memoryview:
-    """Decompress into ever more room. The library does not say whether the room or the data was
-    at fault, so both try again; the last try, with all the room there is, decides."""
+    """Decompress into ever more room, as the data needs it: what it claims is not asked for."""
     from cramjam import DecompressionError
 
     room = max(_FIRST_ROOM, len(data) * _ROOM_FACTOR)
@@ -236,12 +238,12 @@ def _read_growing(
         try:
             size = decompress_into(data, content)
         except DecompressionError as error:
-            if room <= bytes_max:
-                room *= 4
-                continue
-            if "whole buffer" in str(error):
+            if _ROOM_ENDED not in str(error):
+                raise UndecodableData(str(error)) from None
+            if room > bytes_max:
                 raise DecompressedTooLarge from None
-            raise UndecodableData(str(error)) from None
+            room *= 4
+            continue
         if size > bytes_max:
             raise DecompressedTooLarge
         return memoryview(content)[:size]
