@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,6 +21,9 @@ ROOT = Path(__file__).parent.parent
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 SHELLS = ("tidelog.server", "tidelog.client", "tidelog.console", "tidelog.cli")
+ABOVE_THE_NODE = frozenset(
+    {"cli", "client", "console", "disk", "server", "sim", "spark", "testing"}
+)
 FORBIDDEN_WORDS = frozenset({"Manager", "Helper", "Util", "Utils", "Impl", "Info", "Base"})
 KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 """Structs that Kafka's message definitions name so; messages keep the names verbatim."""
@@ -261,6 +264,20 @@ def test_a_dead_module_is_found():
     assert list(dead_modules([stray], entry_points())) == [
         "src/tidelog/wire/messages/stray.py is imported by nothing"
     ]
+
+
+def unguarded(top: set[str], contracts: list[dict[str, Any]]) -> set[str]:
+    """Modules that may import a clock although they are neither a shell nor above one."""
+    (contract,) = (c for c in contracts if "time" in c.get("forbidden_modules", ()))
+    return {f"tidelog.{name}" for name in top - ABOVE_THE_NODE} - set(contract["source_modules"])
+
+
+def test_everything_below_the_node_is_kept_from_the_clock(sources):
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    modules = {tuple(source.module.split(".")) for source in code(sources, ".py")}
+    top = {parts[1] for parts in modules if len(parts) > 1}
+    assert unguarded(top, linter["contracts"]) == set()
+    assert unguarded({"cli", "raft"}, linter["contracts"]) == {"tidelog.raft"}
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
