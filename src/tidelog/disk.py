@@ -1,0 +1,191 @@
+"""The real disk. The only module below the shells that touches the operating system's files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.env import AlreadyLocked, DiskFull, DiskUsage
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+PARTS_MAX = 1024
+"""Linux takes no more in one gathered write."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextlib.contextmanager
+def _full_told_apart() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFull(f"{error.filename or 'the disk'} is full") from error
+        raise
+
+
+class RealFile:
+    """A descriptor and the size that goes with it."""
+
+    __slots__ = ("_fd", "path", "size")
+
+    def __init__(self, path: str, fd: int, size: int) -> None:
+        self._fd = fd
+        self.path = path
+        """Where it was when it was opened."""
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"RealFile({self.path!r})"
+
+    def append(self, parts: Sequence[Buffer], /) -> None:
+        size = self.size
+        wanted = 0
+        for part in parts:
+            wanted += len(part)  # type: ignore[arg-type]
+        try:
+            written = os.pwritev(self._fd, parts, size)
+            if written != wanted:
+                self._append_rest(b"".join(parts), written)
+        except OSError as error:
+            # Readers go by our size, but recovery would find the part that was written.
+            os.ftruncate(self._fd, size)
+            if error.errno in _FULL:
+                raise DiskFull(f"{self.path}: no room for {wanted} bytes") from error
+            raise
+        self.size = size + wanted
+
+    def _append_rest(self, content: bytes, written: int) -> None:
+        while written < len(content):
+            written += os.pwrite(self._fd, content[written:], self.size + written)
+
+    def read(self, position: int, size: int, /) -> bytes:
+        return os.pread(self._fd, size, position)
+
+    def truncate(self, size: int, /) -> None:
+        assert size <= self.size
+        os.ftruncate(self._fd, size)
+        self.size = size
+
+    def flush(self) -> None:
+        os.fdatasync(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class RealDisk:
+    """Files of the operating system; paths are its own."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, int] = {}
+
+    def open(self, path: str, /) -> RealFile:
+        with _full_told_apart():
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return RealFile(path, fd, os.fstat(fd).st_size)
+
+    def exists(self, path: str, /) -> bool:
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str, /) -> bool:
+        return os.path.isdir(path)  # noqa: PTH112
+
+    def size(self, path: str, /) -> int | None:
+        try:
+            return os.stat(path).st_size  # noqa: PTH116
+        except FileNotFoundError:
+            return None
+
+    def names(self, directory: str, /) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str, /) -> None:
+        with _full_told_apart():
+            os.makedirs(path, exist_ok=True)  # noqa: PTH103
+
+    def rename(self, path: str, new_path: str, /) -> None:
+        with _full_told_apart():
+            os.rename(path, new_path)  # noqa: PTH104
+
+    def remove(self, path: str, /) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108
+
+    def remove_directory(self, path: str, /) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def flush_directory(self, path: str, /) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read_file(self, path: str, /) -> bytes | None:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, content: bytes, /) -> None:
+        temporary = f"{path}.tmp"
+        file = self.open(temporary)
+        try:
+            file.truncate(0)
+            file.append((content,))
+            file.flush()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.flush_directory(os.path.dirname(path) or ".")  # noqa: PTH120
+
+    def modified_ms(self, path: str, /) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
+
+    def set_modified_ms(self, path: str, modified_ms: int, /) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def lock(self, path: str, /) -> None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # The first is what Java's FileLock takes, but one process may take it twice; the
+            # second keeps two nodes of one process apart.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise AlreadyLocked(f"{path} is locked by another process") from error
+        except BaseException:
+            os.close(fd)
+            raise
+        self._locks[path] = fd
+
+    def unlock(self, path: str, /) -> None:
+        fd = self._locks.pop(path)
+        self.remove(path)
+        os.close(fd)
+
+    def usage(self, path: str, /) -> DiskUsage:
+        volume = os.statvfs(path)
+        return DiskUsage(volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize)

@@ -1,0 +1,1 @@
+"""The log on disk: Apache Kafka's files, byte for byte."""
