@@ -13,34 +13,29 @@ cdef enum:
 
 
 cdef class Growing:
-    """A bytearray that is written through a pointer and handed out without a copy."""
-    cdef bytearray array
+    """Memory that grows and is kept for the decoder's life. What was written is copied out at
+    the end: fresh memory of a guessed size would cost more, in page faults."""
     cdef uint8_t* start
     cdef Py_ssize_t capacity
 
-    def __cinit__(self):
-        self.array = bytearray()
-        self.start = <uint8_t*>PyByteArray_AS_STRING(self.array)
-        self.capacity = 0
+    def __dealloc__(self):
+        PyMem_RawFree(self.start)
 
     cdef int reserve(self, Py_ssize_t size) except -1:
+        cdef void* moved
         if size <= self.capacity:
             return 0
         size = max(size, self.capacity + (self.capacity >> 1), 256)
-        PyByteArray_Resize(self.array, size)
-        self.start = <uint8_t*>PyByteArray_AS_STRING(self.array)
+        moved = PyMem_RawRealloc(self.start, size)
+        if moved == NULL:
+            raise MemoryError
+        self.start = <uint8_t*>moved
         self.capacity = size
         return 0
 
-    cdef bytearray take(self, Py_ssize_t size):
-        cdef bytearray taken = self.array
+    cdef bytes copy(self, Py_ssize_t size):
         assert size <= self.capacity
-        # Never more than what was written: the rest is memory of someone else's past.
-        PyByteArray_Resize(taken, size)
-        self.array = bytearray()
-        self.start = <uint8_t*>PyByteArray_AS_STRING(self.array)
-        self.capacity = 0
-        return taken
+        return PyBytes_FromStringAndSize(<const char*>self.start, size)
 
 
 cdef struct Binary:
@@ -96,11 +91,11 @@ cdef class BinaryGrowing:
         if self.at.nulls:
             if rows & 7:
                 self.at.validity[rows >> 3] &= <uint8_t>((1 << (rows & 7)) - 1)
-            validity = self.validity.take((rows + 7) >> 3)
+            validity = self.validity.copy((rows + 7) >> 3)
+            memset(self.at.validity, 0xFF, (rows + 7) >> 3)
         column = BinaryColumn(
-            self.offsets.take((rows + 1) * 4), self.data.take(self.at.size), validity, self.at.nulls
+            self.offsets.copy((rows + 1) * 4), self.data.copy(self.at.size), validity, self.at.nulls
         )
-        # Without nulls the bitmap is kept, all ones as it is.
         self.at.rows = self.at.size = self.at.nulls = 0
         return column
 
@@ -274,9 +269,9 @@ cdef class ColumnDecoder:
         cdef int wanted = self.wanted
         offsets = timestamps = keys = values = headers = None
         if wanted & WANT_OFFSET:
-            offsets = self.offsets.take(rows * 8)
+            offsets = self.offsets.copy(rows * 8)
         if wanted & WANT_TIMESTAMP:
-            timestamps = self.timestamps.take(rows * 8)
+            timestamps = self.timestamps.copy(rows * 8)
         if wanted & WANT_KEY:
             keys = self.keys.take()
         if wanted & WANT_VALUE:
@@ -285,7 +280,7 @@ cdef class ColumnDecoder:
             self.header_offsets.reserve(4)
             (<int32_t*>self.header_offsets.start)[0] = 0
             headers = HeadersColumn(
-                self.header_offsets.take((rows + 1) * 4),
+                self.header_offsets.copy((rows + 1) * 4),
                 self.header_keys.at.rows,
                 self.header_keys.take(),
                 self.header_values.take(),

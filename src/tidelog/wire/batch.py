@@ -143,7 +143,10 @@ class RecordBatch(NamedTuple):
     def decompressed(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
         """The records. Raises UndecodableData or DecompressedTooLarge; ValueError if the
         attributes name no codec."""
-        return decompress(Compression(self.codec), self.payload(), bytes_max=bytes_max)
+        codec = self.attributes & COMPRESSION_MASK
+        if codec == 0:  # the hot path
+            return self.payload()
+        return decompress(Compression(codec), self.payload(), bytes_max=bytes_max)
 
 
 class FlawKind(Enum):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.errors import ErrorCode
 from tidelog.wire import records
 from tidelog.wire.batch import (
+    CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
     BatchFlaw,
@@ -38,6 +39,10 @@ ZSTD_PRODUCE_VERSION_MIN = 7
 """Older clients do not know zstd, so an older request cannot mean it."""
 
 INT64_MAX = (1 << 63) - 1
+
+# An enum's member is slow to look up, and this is asked about every batch.
+_CREATE_TIME = TimestampType.CREATE_TIME
+_ZSTD = int(Compression.ZSTD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +108,20 @@ def validate_produced(
     if isinstance(check, Refusal):
         return check
     attributes = batch.attributes & ~LOG_APPEND_TIME
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return ValidBatch(batch, attributes | LOG_APPEND_TIME, now_ms, 0)
-    return ValidBatch(batch, attributes, check.max_timestamp, check.max_timestamp_offset_delta)
+    if rules.timestamp_type is _CREATE_TIME:
+        return ValidBatch(batch, attributes, check.max_timestamp, check.max_timestamp_offset_delta)
+    return ValidBatch(batch, attributes | LOG_APPEND_TIME, now_ms, 0)
 
 
 def _only_batch(data: memoryview, produce_version: int) -> RecordBatch | Refusal:
     batch = read_batch(data, 0, len(data))
     if isinstance(batch, BatchFlaw):
         return _refuse_flaw(batch)
-    if batch.codec == Compression.ZSTD and produce_version < ZSTD_PRODUCE_VERSION_MIN:
+    if batch.codec == _ZSTD and produce_version < ZSTD_PRODUCE_VERSION_MIN:
         text = f"zstd needs Produce version {ZSTD_PRODUCE_VERSION_MIN} or later"
         return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
+    if batch.end_position == len(data):
+        return batch
     second = read_batch(data, batch.end_position, len(data))
     if isinstance(second, RecordBatch):
         return _invalid("a partition's data is exactly one batch")
@@ -138,19 +145,19 @@ def _check_header(batch: RecordBatch, rules: ProduceRules) -> Refusal | None:
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, text)
     if not batch.crc_is_right():
         return Refusal(ErrorCode.CORRUPT_MESSAGE, FlawKind.BAD_CRC.value)
-    if batch.codec > Compression.ZSTD:
+    if batch.codec > _ZSTD:
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {batch.codec}")
     if batch.record_count <= 0:
         return _invalid(f"the batch counts {batch.record_count} records")
     if batch.last_offset_delta != batch.record_count - 1:
         count, delta = batch.record_count, batch.last_offset_delta
         return _invalid(f"{count} records do not end at offset delta {delta}")
-    if batch.is_control:
+    if batch.attributes & CONTROL:
         return _invalid("clients may not write control records")
     if batch.attributes & DELETE_HORIZON:
         # Its base timestamp would mean something else than the client meant.
         return _invalid("clients may not set a delete horizon")
-    if batch.has_producer_id and batch.base_sequence < 0:
+    if batch.producer_id >= 0 > batch.base_sequence:
         return _invalid(f"producer {batch.producer_id} sent sequence {batch.base_sequence}")
     return None
 
@@ -165,7 +172,7 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> Reco
         text = f"the records have more than {rules.decompressed_bytes_max} bytes"
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, text)
     timestamp_min, timestamp_max = -INT64_MAX - 1, INT64_MAX
-    if rules.timestamp_type is TimestampType.CREATE_TIME:
+    if rules.timestamp_type is _CREATE_TIME:
         timestamp_min = max(timestamp_min, now_ms - rules.timestamp_before_max_ms)
         timestamp_max = min(timestamp_max, now_ms + rules.timestamp_after_max_ms)
     check = records.validate_records(

@@ -76,13 +76,10 @@ class DecompressedTooLarge(ValueError):
 
 
 def decompress(codec: Compression, data: Buffer, *, bytes_max: int) -> memoryview:
-    """The data's content. Raises UndecodableData or DecompressedTooLarge."""
+    """The data's content; data itself without a codec, whatever its size.
+    Raises UndecodableData or DecompressedTooLarge."""
     view = memoryview(data)
-    if codec is Compression.NONE:
-        if len(view) > bytes_max:
-            raise DecompressedTooLarge
-        return view
-    return _READERS[codec](view, bytes_max)
+    return view if codec is Compression.NONE else _READERS[codec](view, bytes_max)
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:

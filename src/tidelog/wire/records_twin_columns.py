@@ -52,12 +52,13 @@ class _BinaryRows:
         rows = len(self.offsets) - 1
         validity = None
         if self.nulls:
-            validity = bytearray(b"\xff" * (rows // 8))
+            bits = bytearray(b"\xff" * (rows // 8))
             if rows % 8:
-                validity.append((1 << rows % 8) - 1)
+                bits.append((1 << rows % 8) - 1)
             for row in self.nulls:
-                validity[row >> 3] ^= 1 << (row & 7)
-        return BinaryColumn(bytearray(self.offsets), self.data, validity, len(self.nulls))
+                bits[row >> 3] ^= 1 << (row & 7)
+            validity = bytes(bits)
+        return BinaryColumn(bytes(self.offsets), bytes(self.data), validity, len(self.nulls))
 
 
 class ColumnDecoder:
@@ -167,15 +168,15 @@ class ColumnDecoder:
         """The columns; the decoder starts anew."""
         wanted = self._wanted
         headers = HeadersColumn(
-            bytearray(self._header_offsets),
+            bytes(self._header_offsets),
             self._header_offsets[-1],
             self._header_keys.column(),
             self._header_values.column(),
         )
         columns = Columns(
             self._rows,
-            bytearray(self._offsets) if Column.OFFSET in wanted else None,
-            bytearray(self._timestamps) if Column.TIMESTAMP in wanted else None,
+            bytes(self._offsets) if Column.OFFSET in wanted else None,
+            bytes(self._timestamps) if Column.TIMESTAMP in wanted else None,
             self._keys.column() if Column.KEY in wanted else None,
             self._values.column() if Column.VALUE in wanted else None,
             headers if Column.HEADERS in wanted else None,

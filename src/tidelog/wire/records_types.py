@@ -193,7 +193,7 @@ class ColumnDecoder(Protocol):
         Raises CorruptRecords, after which the batch is forgotten and its rows so far remain."""
 
     def take(self) -> Columns:
-        """The columns, whose buffers now are the caller's; the decoder starts anew."""
+        """The columns, as bytes of their own; the decoder starts anew."""
 
 
 class RecordsModule(Protocol):

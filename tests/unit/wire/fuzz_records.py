@@ -1,0 +1,105 @@
+"""Feeds the compiled module what strangers might send; run by test_records_sanitized.
+
+A program of its own, without pytest, as it runs under a sanitizer: any bad read ends it.
+It prints how many inputs it tried, and the module that took them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from array import array
+
+from tests.unit.wire.record_samples import block_of, java_batches, java_samples
+
+from tidelog.wire import records, records_twin
+from tidelog.wire.records_types import (
+    BinaryColumn,
+    Columns,
+    CorruptRecords,
+    HeadersColumn,
+    RecordsModule,
+)
+
+HOSTILE = [b"", b"\x80", b"\xff" * 5, b"\xff" * 10, b"\xff\xff\xff\xff\x0f"]
+COUNTS = [-1, 0, 1, 2**31 - 1]
+
+
+def inputs(rng: random.Random, rounds: int) -> list[tuple[bytes, int]]:
+    blocks = [block_of(java_samples(count)) for count in (1, 4, 60)]
+    blocks += [bytes(batch[61:]) for batch in java_batches().values()]
+    found = [(block, len(block) // 9) for block in blocks]
+    for block in blocks[:2]:  # cut everywhere
+        found += [(block[:end], 4) for end in range(len(block))]
+    for _ in range(rounds):
+        changed = bytearray(rng.choice(blocks))
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(len(changed) + 1)
+            match rng.randrange(4):
+                case 0:
+                    changed[at : at + 1] = rng.choice(HOSTILE)
+                case 1:
+                    changed[at : at + 1] = rng.randbytes(1)
+                case 2:
+                    del changed[at:]
+                case 3:
+                    changed[at:at] = rng.randbytes(rng.randrange(8))
+        found.append((bytes(changed), rng.choice([*COUNTS, 4, 60])))
+    return found
+
+
+def exact(block: bytes) -> array[int]:
+    """A copy whose memory ends where the block does (bytes have a zero behind their end), so
+    that reading one byte too many is noticed."""
+    return array("B", block)
+
+
+def feed(module: RecordsModule, block: bytes, count: int, rng: random.Random) -> None:
+    module.crc32c(exact(block))
+    module.validate_records(exact(block), count, 0, -5, 5, True)
+    with contextlib.suppress(CorruptRecords):
+        module.walk_records(exact(block), count)
+    rows_max, bytes_max = rng.choice([1, 3, 100]), rng.choice([1, 50, 10_000])
+    decoder = module.ColumnDecoder(rng.randrange(32), rows_max, bytes_max)
+    for _ in range(2):
+        decoder.feed(exact(block), count, 0, 0, rng.choice([None, 5]), 0, 1000)
+        with contextlib.suppress(CorruptRecords):
+            while not decoder.fill():
+                encode(module, decoder.take())
+    encode(module, decoder.take())
+
+
+def encode(module: RecordsModule, columns: Columns) -> None:
+    if columns.rows:
+        module.encode_records(columns, columns.rows // 2, 60, 7)
+
+
+def contradict(module: RecordsModule, rng: random.Random) -> None:
+    def buffer() -> bytearray:
+        numbers = (rng.choice([-1, 0, 1, 2, 3, 9, 2**31 - 1]) for _ in range(rng.randrange(6)))
+        return bytearray(b"".join(n.to_bytes(4, "little", signed=True) for n in numbers))
+
+    def column() -> BinaryColumn:
+        validity = rng.choice([None, bytearray(rng.randbytes(rng.randrange(3)))])
+        return BinaryColumn(buffer(), bytearray(rng.randrange(9)), validity, 0, rng.randrange(12))
+
+    headers = HeadersColumn(buffer(), rng.randrange(-1, 5), column(), column())
+    times = rng.choice([None, buffer()])
+    columns = Columns(3, None, times, column(), column(), rng.choice([None, headers]))
+    with contextlib.suppress(ValueError):
+        module.encode_records(columns, 0, rng.randrange(100), 5)
+
+
+def main(rounds: int) -> None:
+    assert records.implementation is not records_twin
+    rng = random.Random(20)
+    tried = inputs(rng, rounds)
+    for block, count in tried:
+        feed(records.implementation, block, count, rng)
+        contradict(records.implementation, rng)
+    print(len(tried), vars(records.implementation)["__file__"])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
