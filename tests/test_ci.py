@@ -44,10 +44,12 @@ def outcomes(folder: Path, text: str, ci: str, *options: str) -> str:
     return answer.stdout.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_elsewhere_a_skip_is_a_skip(tmp_path):
     assert outcomes(tmp_path, SKIPPING, "").startswith("1 passed, 2 skipped, 1 xfailed in")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["-n", "1"]])
 def test_in_ci_a_skip_is_a_failure(tmp_path, options):
     assert outcomes(tmp_path, SKIPPING, "true", *options).startswith(
@@ -55,6 +57,7 @@ def test_in_ci_a_skip_is_a_failure(tmp_path, options):
     )
 
 
+@pytest.mark.slow
 def test_in_ci_a_skipped_module_is_a_failure(tmp_path):
     assert outcomes(tmp_path, MODULE_SKIPPING, "").startswith("1 skipped in")
     assert outcomes(tmp_path, MODULE_SKIPPING, "true").startswith("1 error in")

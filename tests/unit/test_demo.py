@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from click.testing import CliRunner
 
 from tidelog.cli import demo_batches, demo_connection, demo_messages
 from tidelog.cli.main import tidelog
+
+
+@pytest.fixture(autouse=True)
+def measure_briefly(monkeypatch):
+    monkeypatch.setattr(demo_messages, "MEASURED_SECONDS", 0.0)
 
 
 def test_the_demo_shows_that_all_is_right():
