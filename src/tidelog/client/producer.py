@@ -1,0 +1,250 @@
+"""A producer: batches in the order they came, several on their way, idempotent if wished.
+
+    producer = Producer()
+    client.run(producer.send, partition, batch)      # returns while the broker still works
+    client.run(producer.flush)                       # returns when all are acknowledged
+
+A partition's batches keep their order: when one has to be sent again, those behind it wait for
+it and follow. With idempotence the broker drops what it already has, so that each lands once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidelog.client.cluster import Cluster, TopicPartition
+from tidelog.client.errors import Address, BrokerError, ClientError, TimedOut
+from tidelog.client.produce import (
+    ACKS_ALL,
+    ACKS_NONE,
+    Batch,
+    Produced,
+    ProducerIdentity,
+    init_producer_id,
+    produce_request,
+    produce_results,
+    stamp,
+)
+from tidelog.client.routing import Attempts, find_leaders, version_limit
+from tidelog.client.steps import Ask, Reply, Steps, finish, start
+from tidelog.errors import ErrorCode
+from tidelog.wire.batch import RecordBatch, read_batch
+
+IN_FLIGHT_MAX = 5
+"""Requests to one broker at a time: it remembers the last 5 batches of a producer."""
+UNACKNOWLEDGED_BYTES_MAX = 32 << 20
+"""Kafka's buffer.memory: beyond it `send` waits for answers."""
+REQUEST_BYTES_MAX = 1 << 20
+"""Kafka's max.request.size; one larger batch goes alone."""
+SEQUENCE_END = 1 << 31
+"""Sequences are 31 bits and start over."""
+
+
+@dataclass(slots=True, eq=False)
+class _Unacknowledged:
+    batch: Batch
+    record_count: int
+    sent_ms: int
+    is_in_flight: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """A partition's batches, oldest first."""
+
+    batches: deque[_Unacknowledged] = field(default_factory=deque)
+    next_sequence: int = 0
+    is_retrying: bool = False
+    """A batch failed: nothing is sent until nothing is in flight, then all of it again."""
+
+    @property
+    def in_flight(self) -> int:
+        return sum(entry.is_in_flight for entry in self.batches)
+
+
+class _Sent(NamedTuple):
+    """A request on its way."""
+
+    address: Address
+    ticket: int
+    entries: dict[TopicPartition, _Unacknowledged]
+
+
+Acknowledged = Callable[[TopicPartition, int, Produced], None]
+"""Told of each batch: its partition, its record count, where it lies."""
+
+
+class Producer:
+    """Sends batches. `delivery_timeout_ms` bounds how long one may stay without an answer."""
+
+    def __init__(
+        self,
+        *,
+        acks: int = ACKS_ALL,
+        idempotent: bool = True,
+        delivery_timeout_ms: int = 120_000,
+        on_acknowledged: Acknowledged | None = None,
+        allow_auto_topic_creation: bool = False,
+    ) -> None:
+        if idempotent and acks != ACKS_ALL:
+            raise ValueError("an idempotent producer needs acks=all")
+        self.acks = acks
+        self.idempotent = idempotent
+        self.delivery_timeout_ms = delivery_timeout_ms
+        self.identity: ProducerIdentity | None = None
+        self.unacknowledged_bytes = 0
+        self._in_flight_bytes = 0
+        self._on_acknowledged = on_acknowledged
+        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._requests: deque[_Sent] = deque()
+        self._attempts: Attempts | None = None
+        """Since the last success: backoffs grow while nothing goes through."""
+
+    def send(self, cluster: Cluster, partition: TopicPartition, batch: Batch) -> Steps[None]:
+        """Hand over a batch, which is the producer's from now on. Raises what is wrong with
+        this or an earlier batch; then the producer is of no more use."""
+        header = read_batch(memoryview(batch), 0, len(batch))
+        assert isinstance(header, RecordBatch), header
+        if self.idempotent and self.identity is None:
+            self.identity = yield from init_producer_id(
+                cluster, timeout_ms=self.delivery_timeout_ms
+            )
+        lane = self._lanes.setdefault(partition, _Lane())
+        if self.identity is not None:
+            stamp(batch, self.identity, lane.next_sequence)
+            lane.next_sequence = (lane.next_sequence + header.record_count) % SEQUENCE_END
+        lane.batches.append(_Unacknowledged(batch, header.record_count, cluster.now_ms()))
+        self.unacknowledged_bytes += len(batch)
+        yield from self._start_requests(cluster)
+        while self._requests and self._is_full():
+            yield from self._finish_oldest(cluster)
+            yield from self._start_requests(cluster)
+
+    def flush(self, cluster: Cluster) -> Steps[None]:
+        """Wait until every batch is acknowledged."""
+        while self.unacknowledged_bytes:
+            yield from self._start_requests(cluster)
+            yield from self._finish_oldest(cluster)
+
+    def _is_full(self) -> bool:
+        """What cannot be sent yet gathers, so that one request takes many partitions' batches."""
+        return (
+            self.unacknowledged_bytes > UNACKNOWLEDGED_BYTES_MAX
+            or self.unacknowledged_bytes - self._in_flight_bytes > REQUEST_BYTES_MAX
+        )
+
+    def _start_requests(self, cluster: Cluster) -> Steps[None]:
+        waiting = [p for p in self._lanes if self._next_unsent(p) is not None]
+        if not waiting:
+            return
+        attempts = self._attempts or Attempts(cluster, self.delivery_timeout_ms)
+        yield from find_leaders(cluster, waiting, attempts, self._allow_auto_topic_creation)
+        busy = Counter(sent.address for sent in self._requests)
+        while entries := self._gather(cluster, busy):
+            for address, part in entries.items():
+                busy[address] += 1
+                yield from self._start(cluster, address, part)
+
+    def _next_unsent(self, partition: TopicPartition) -> _Unacknowledged | None:
+        lane = self._lanes[partition]
+        if lane.is_retrying:
+            if lane.in_flight:
+                return None
+            lane.is_retrying = False
+        return next((entry for entry in lane.batches if not entry.is_in_flight), None)
+
+    def _gather(
+        self, cluster: Cluster, busy: Counter[Address]
+    ) -> dict[Address, dict[TopicPartition, _Unacknowledged]]:
+        """The next request for each broker that may have one more: a batch of each partition."""
+        requests: dict[Address, dict[TopicPartition, _Unacknowledged]] = {}
+        sizes: Counter[Address] = Counter()
+        for partition in self._lanes:
+            entry = self._next_unsent(partition)
+            leader = cluster.leader_of(partition)
+            if entry is None or leader is None:
+                continue
+            address = cluster.brokers[leader.node_id]
+            size = len(entry.batch)
+            fits = not sizes[address] or sizes[address] + size <= REQUEST_BYTES_MAX
+            if busy[address] < IN_FLIGHT_MAX and fits:
+                requests.setdefault(address, {})[partition] = entry
+                sizes[address] += size
+        return requests
+
+    def _start(
+        self, cluster: Cluster, address: Address, part: dict[TopicPartition, _Unacknowledged]
+    ) -> Steps[None]:
+        timeout_ms = cluster.settings.request_timeout_ms
+        batches = {partition: entry.batch for partition, entry in part.items()}
+        request = produce_request(cluster, batches, self.acks, timeout_ms)
+        limit = version_limit(cluster, part)
+        for entry in part.values():
+            self._mark(entry, is_in_flight=True)
+        ask = Ask(address, request, timeout_ms, limit, self.acks != ACKS_NONE)
+        ticket = yield from start(ask)
+        self._requests.append(_Sent(address, ticket, part))
+
+    def _finish_oldest(self, cluster: Cluster) -> Steps[None]:
+        if not self._requests:
+            return
+        sent = self._requests.popleft()
+        reply = yield from finish(sent.ticket)
+        failure = self._settle(cluster, sent, reply)
+        if failure is None:
+            self._attempts = None
+            return
+        if not failure.is_retriable:
+            raise failure
+        oldest_ms = min(entry.sent_ms for entry in sent.entries.values())
+        if cluster.now_ms() - oldest_ms >= self.delivery_timeout_ms:
+            raise TimedOut(f"not delivered within {self.delivery_timeout_ms} ms: {failure}")
+        cluster.forget({partition.topic for partition in sent.entries})
+        self._attempts = self._attempts or Attempts(cluster, self.delivery_timeout_ms)
+        yield from self._attempts.again(failure)
+
+    def _settle(self, cluster: Cluster, sent: _Sent, reply: Reply) -> ClientError | None:
+        """Strike out what was acknowledged; of the rest, why not."""
+        failure: ClientError | None = None
+        if isinstance(reply, ClientError):
+            cluster.failed(sent.address)
+            failure = reply
+        elif reply is None:
+            for partition in sent.entries:
+                self._acknowledge(partition, sent.entries[partition], Produced(-1, -1, -1))
+        else:
+            for result in produce_results(cluster, reply):
+                entry = sent.entries[result.partition]
+                code = result.error_code
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    self._acknowledge(result.partition, entry, result.value)
+                elif not self._follows_a_failure(result.partition, code):
+                    about = f"partition {result.partition}"
+                    failure = BrokerError(code, result.message, about=about)
+        for partition, entry in sent.entries.items():
+            if entry.is_in_flight:
+                self._mark(entry, is_in_flight=False)
+                self._lanes[partition].is_retrying = True
+        return failure
+
+    def _follows_a_failure(self, partition: TopicPartition, code: int) -> bool:
+        """A batch behind one that has to be sent again arrives out of order, and is no error."""
+        behind = self._lanes[partition].is_retrying
+        return behind and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def _acknowledge(
+        self, partition: TopicPartition, entry: _Unacknowledged, produced: Produced
+    ) -> None:
+        self._mark(entry, is_in_flight=False)
+        self._lanes[partition].batches.remove(entry)
+        self.unacknowledged_bytes -= len(entry.batch)
+        if self._on_acknowledged is not None:
+            self._on_acknowledged(partition, entry.record_count, produced)
+
+    def _mark(self, entry: _Unacknowledged, *, is_in_flight: bool) -> None:
+        entry.is_in_flight = is_in_flight
+        self._in_flight_bytes += len(entry.batch) if is_in_flight else -len(entry.batch)
