@@ -1,0 +1,1 @@
+"""The cluster's metadata: records of its log, the image that they make, and the only replay."""
