@@ -1,0 +1,136 @@
+"""An image as records, in the order of Kafka's snapshots, and the file that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidelog.metadata.batches import control_batch, data_batch
+from tidelog.metadata.image import Broker, Controller, MetadataImage, PartitionState, Topic
+from tidelog.metadata.records.brokers import RegisterBrokerRecord, RegisterControllerRecord
+from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+from tidelog.metadata.records.security import ClientQuotaRecord, EntityData
+from tidelog.metadata.records.topics import PartitionRecord, TopicRecord
+from tidelog.types import Uuid
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+
+BATCH_RECORDS_MAX = 1024
+"""A snapshot of many partitions is cut into batches of this many."""
+
+METADATA_VERSION = "metadata.version"
+
+
+def records_of(image: MetadataImage) -> Iterator[Message]:
+    """What makes an equal image when it is replayed from nothing."""
+    yield from features(image)
+    yield from (broker_record(broker) for broker in image.brokers.values())
+    yield from (controller_record(controller) for controller in image.controllers.values())
+    for topic in image.topics.values():
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        yield from partition_records(topic)
+    for (resource_type, resource_name), values in image.configs.items():
+        for name, value in values.items():
+            yield ConfigRecord(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
+            )
+    for entity, limits in image.quotas.values():
+        parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)
+        for key, limit in limits.items():
+            yield ClientQuotaRecord(entity=parts, key=key, value=limit, remove=False)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+    yield from image.acls.values()
+    yield from image.scram_credentials.values()
+    yield from image.delegation_tokens.values()
+
+
+def features(image: MetadataImage) -> Iterator[Message]:
+    """metadata.version comes first: it says how to read the rest."""
+    names = sorted(image.features, key=lambda name: (name != METADATA_VERSION, name))
+    return (FeatureLevelRecord(name=name, feature_level=image.features[name]) for name in names)
+
+
+def broker_record(broker: Broker) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.broker_id,
+        is_migrating_zk_broker=broker.is_migrating_zk_broker,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.broker_epoch,
+        end_points=broker.end_points,
+        features=broker.features,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+        cordoned_log_dirs=broker.cordoned_log_dirs,
+    )
+
+
+def controller_record(controller: Controller) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.controller_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=controller.end_points,
+        features=controller.features,
+    )
+
+
+def partition_records(topic: Topic) -> Iterator[PartitionRecord]:
+    return (
+        partition_record(topic.topic_id, number, state)
+        for number, state in topic.partitions.items()
+    )
+
+
+def partition_record(topic_id: Uuid, number: int, state: PartitionState) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=state.replicas,
+        isr=state.isr,
+        removing_replicas=state.removing_replicas,
+        adding_replicas=state.adding_replicas,
+        leader=state.leader,
+        leader_recovery_state=state.leader_recovery_state,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        directories=state.directories,
+        eligible_leader_replicas=state.eligible_leader_replicas or None,
+        last_known_elr=state.last_known_elr or None,
+    )
+
+
+def snapshot_content(
+    records: Sequence[Message],
+    *,
+    epoch: int,
+    last_timestamp_ms: int,
+    written_at_ms: int,
+    quorum_records: Sequence[Message] = (),
+) -> bytes:
+    """A snapshot's file: header, [KRaft version and voters,] records, footer; offsets from 0.
+
+    The first timestamp is what the header says of the log, the second that of the batches.
+    """
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
+    content = control_batch(
+        [header, *quorum_records], base_offset=0, leader_epoch=epoch, timestamp_ms=written_at_ms
+    )
+    offset = 1 + len(quorum_records)
+    for start in range(0, len(records), BATCH_RECORDS_MAX):
+        part = records[start : start + BATCH_RECORDS_MAX]
+        content += data_batch(
+            part, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_at_ms
+        )
+        offset += len(part)
+    footer = [SnapshotFooterRecord(version=0)]
+    content += control_batch(
+        footer, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_at_ms
+    )
+    return bytes(content)
+
+
+def snapshot_name(end_offset: int, epoch: int) -> str:
+    """Of the file with everything below the end offset."""
+    return f"{end_offset:020}-{epoch:010}.checkpoint"
