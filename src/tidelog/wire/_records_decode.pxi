@@ -106,6 +106,7 @@ cdef class ColumnDecoder:
     # the batch at hand
     cdef Py_buffer view
     cdef bint fed
+    cdef bint running  # without the lock: another thread must not move the memory meanwhile
     cdef const uint8_t* at
     cdef const uint8_t* end
     cdef int64_t index, count
@@ -148,6 +149,7 @@ cdef class ColumnDecoder:
         int64_t end_offset,
     ):
         cdef int64_t fixed = 0 if append_timestamp is None else append_timestamp
+        assert not self.running, "a decoder belongs to one thread at a time"
         assert self.index == self.count, "the batch before is not decoded to its end"
         self.forget()
         PyObject_GetBuffer(records, &self.view, PyBUF_SIMPLE)
@@ -172,14 +174,17 @@ cdef class ColumnDecoder:
     def fill(self):
         cdef int outcome
         cdef int64_t index, position
+        assert not self.running, "a decoder belongs to one thread at a time"
         if not self.fed:
             return True
         self.reserve()
         if self.end - self.at < NOGIL_BYTES_MIN:
             outcome = self.run()
         else:
+            self.running = True
             with nogil:
                 outcome = self.run()
+            self.running = False
         if outcome == FULL:
             return False
         index = self.index
@@ -265,6 +270,7 @@ cdef class ColumnDecoder:
             append_field(&self.header_values.at, value)
 
     def take(self):
+        assert not self.running, "a decoder belongs to one thread at a time"
         cdef int64_t rows = self.row_count
         cdef int wanted = self.wanted
         offsets = timestamps = keys = values = headers = None

@@ -29,6 +29,7 @@ from tidelog.wire.batch import (
 from tidelog.wire.batch_builder import BatchBuilder, assemble_batch, recompress
 from tidelog.wire.batch_reader import read_records
 from tidelog.wire.compression import Compression
+from tidelog.wire.records_twin_parse import write_record
 from tidelog.wire.records_types import CorruptRecords
 
 GOLDEN = (
@@ -282,6 +283,21 @@ def test_recompress(source: Compression, target: Compression) -> None:
     same = after._replace(buffer=before.buffer, batch_length=before.batch_length, crc=before.crc)
     assert same._replace(attributes=before.attributes) == before
     assert after.attributes & ~7 == TRANSACTIONAL
+
+
+def test_recompressing_keeps_the_gaps_of_compaction() -> None:
+    data = assemble_batch(
+        write_record(0, 4, b"k", b"v", ()),
+        1,
+        base_timestamp=5,
+        max_timestamp=9,
+        base_offset=10,
+        last_offset_delta=7,
+        attributes=DELETE_HORIZON,
+    )
+    after = batch_of(recompress(batch_of(data), Compression.ZSTD))
+    assert (after.last_offset, after.delete_horizon_ms, after.max_timestamp) == (17, 5, 9)
+    assert [record.offset for record in read_records(after)] == [14]
 
 
 def test_the_builder_knows_its_size() -> None:

@@ -122,6 +122,7 @@ FLAWED = {
     "header key null": (varint(8) + b"\0\0\0\1\1\2\1\1", 1, Flaw.NULL_HEADER_KEY),
     "header key of -2": (varint(8) + b"\0\0\0\1\1\2\3\1", 1, Flaw.NULL_HEADER_KEY),
     "header value of -2": (varint(8) + b"\0\0\0\1\1\2\0\3", 1, Flaw.BAD_LENGTH),
+    "header value too long by one": (varint(8) + b"\0\0\0\1\1\2\0\2", 1, Flaw.OVERRUN),
     "stray byte": (varint(7) + b"\0\0\0\1\1\0\0", 1, Flaw.TRAILING_IN_RECORD),
     "offset delta of 1": (write_record(0, 1, None, None, ()), 1, Flaw.OFFSET_DELTA),
     "offset delta of -1": (write_record(0, -1, None, None, ()), 1, Flaw.OFFSET_DELTA),

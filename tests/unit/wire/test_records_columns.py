@@ -122,7 +122,7 @@ def test_columns_gather_batches_up_to_their_limits(module: RecordsModule) -> Non
 def test_bytes_are_limited_but_one_row_always_fits(module: RecordsModule) -> None:
     samples = [Record(i, 0, b"k" * 10, b"v" * 30, ()) for i in range(10)]
     samples[4] = samples[4]._replace(value=b"v" * 500)
-    decoder = module.ColumnDecoder(Column.ALL, 1000, 100)
+    decoder = module.ColumnDecoder(Column.ALL, 1000, 80)
     decoder.feed(block_of(samples), 10, 0, 0, None, 0, FAR)
     sizes = []
     while not decoder.fill():
