@@ -8,7 +8,7 @@ import click
 
 from tidelog import __version__
 
-COMMANDS = ("demo",)
+COMMANDS = ("up", "start", "topics", "configs", "produce", "consume", "demo")
 """Each is `command` in the module of its name, with `-` as `_`."""
 
 

@@ -23,6 +23,7 @@ from tidelog.client.errors import (
     ConnectionFailed,
     CorruptBatch,
     TimedOut,
+    UnknownBroker,
     UnsupportedByBroker,
 )
 from tidelog.client.settings import ClientSettings, parse_servers
@@ -41,6 +42,7 @@ __all__ = [
     "CorruptBatch",
     "TimedOut",
     "TopicPartition",
+    "UnknownBroker",
     "UnsupportedByBroker",
     "parse_servers",
 ]

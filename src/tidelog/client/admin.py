@@ -6,7 +6,13 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import Address, BrokerError, ClientError, UnsupportedByBroker
+from tidelog.client.errors import (
+    Address,
+    BrokerError,
+    ClientError,
+    UnknownBroker,
+    UnsupportedByBroker,
+)
 from tidelog.client.routing import Attempts, ask_any, refresh
 from tidelog.client.steps import Ask, Steps, exchange
 from tidelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -69,7 +75,7 @@ def describe_log_dirs(
     unknown = [node_id for node_id in wanted if node_id not in cluster.brokers]
     if unknown:
         known = ", ".join(map(str, sorted(cluster.brokers)))
-        raise ValueError(f"there is no broker {unknown[0]}; the brokers are {known}")
+        raise UnknownBroker(f"there is no broker {unknown[0]}; the brokers are {known}")
     request = DescribeLogDirsRequest(topics=None)
     timeout = attempts.request_timeout_ms
     replies = yield from exchange([Ask(cluster.brokers[n], request, timeout) for n in wanted])

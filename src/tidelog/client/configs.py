@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.errors import Address, BrokerError, ClientError
+from tidelog.client.errors import Address, BrokerError, ClientError, UnknownBroker
 from tidelog.client.routing import Attempts, ask_any, ask_controller, ask_one, refresh
 from tidelog.client.steps import Steps
 from tidelog.wire.messages.describe_configs import (
@@ -163,7 +163,7 @@ def _by_broker(
             address = cluster.brokers.get(node_id)
             if address is None:
                 known = ", ".join(map(str, sorted(cluster.brokers)))
-                raise ValueError(f"there is no broker {resource.name}; the brokers are {known}")
+                raise UnknownBroker(f"there is no broker {resource.name}; the brokers are {known}")
         groups.setdefault(address, []).append(resource)
     return groups
 

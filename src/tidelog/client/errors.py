@@ -77,5 +77,9 @@ class UnsupportedByBroker(ClientError):
     """The broker is too old (or the client is) for what was asked."""
 
 
+class UnknownBroker(ClientError):
+    """The cluster has no broker of this id."""
+
+
 class CorruptBatch(ClientError):
     """A fetched batch is not what a producer sent."""

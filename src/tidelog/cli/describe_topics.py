@@ -1,0 +1,158 @@
+"""How `tidelog topics --describe` shows topics: Kafka's lines, a table on a terminal, or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.client.configs import (
+    ConfigEntry,
+    ConfigSource,
+    Resource,
+    ResourceType,
+    describe_configs,
+)
+from tidelog.client.topics import DescribedPartition, DescribedTopic, describe_topics
+from tidelog.types import format_uuid
+
+if TYPE_CHECKING:
+    from tidelog.cli.topics import Wanted
+    from tidelog.client import Client
+
+RESOURCES_A_REQUEST = 200
+
+Configs = dict[str, tuple[ConfigEntry, ...]]
+
+
+def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
+    """Show these topics, or of them the partitions that were asked for."""
+    if not names:
+        return
+    topics = list(client.run(describe_topics, names).values())
+    configs = _configs(client, [topic.name for topic in topics])
+    if wanted.topics_with_overrides:
+        topics = [topic for topic in topics if _overrides(configs[topic.name])]
+    if wanted.is_filtered:
+        topics = [_filtered(topic, wanted, configs[topic.name]) for topic in topics]
+        topics = [topic for topic in topics if topic.partitions]
+    if wanted.json:
+        click.echo(json.dumps([_to_json(topic, configs[topic.name]) for topic in topics], indent=2))
+    elif sys.stdout.isatty():
+        _print_tables(topics, configs)
+    else:
+        for topic in topics:
+            if not wanted.is_filtered:
+                click.echo(topic_line(topic, configs[topic.name]))
+            if not wanted.topics_with_overrides:
+                for partition in topic.partitions:
+                    click.echo(partition_line(topic.name, partition))
+
+
+def _configs(client: Client, names: list[str]) -> Configs:
+    found: Configs = {}
+    for start in range(0, len(names), RESOURCES_A_REQUEST):
+        part = [Resource(ResourceType.TOPIC, n) for n in names[start : start + RESOURCES_A_REQUEST]]
+        for resource, entries in client.run(describe_configs, part).items():
+            found[resource.name] = entries if isinstance(entries, tuple) else ()
+    return found
+
+
+def _overrides(entries: tuple[ConfigEntry, ...]) -> list[ConfigEntry]:
+    return [entry for entry in entries if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG]
+
+
+def _filtered(
+    topic: DescribedTopic, wanted: Wanted, entries: tuple[ConfigEntry, ...]
+) -> DescribedTopic:
+    minimum = next((e.value for e in entries if e.name == "min.insync.replicas"), None)
+    isr_min = int(minimum or 1)
+    partitions = tuple(
+        p
+        for p in topic.partitions
+        if (wanted.under_replicated_partitions and len(p.isr) < len(p.replicas))
+        or (wanted.unavailable_partitions and p.leader_id < 0)
+        or (wanted.under_min_isr_partitions and len(p.isr) < isr_min)
+        or (wanted.at_min_isr_partitions and len(p.isr) == isr_min)
+    )
+    return topic._replace(partitions=partitions)
+
+
+def config_text(entries: tuple[ConfigEntry, ...]) -> str:
+    """What differs from the defaults of the software, wherever it was set."""
+    return ",".join(
+        f"{entry.name}={entry.value}"
+        for entry in entries
+        if entry.source is not ConfigSource.DEFAULT_CONFIG
+    )
+
+
+def topic_line(topic: DescribedTopic, entries: tuple[ConfigEntry, ...]) -> str:
+    """Kafka's line, tabs and all: scripts read it."""
+    replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    fields = (
+        f"Topic: {topic.name}",
+        f"TopicId: {format_uuid(topic.topic_id)}",
+        f"PartitionCount: {len(topic.partitions)}",
+        f"ReplicationFactor: {replication_factor}",
+        f"Configs: {config_text(entries)}",
+    )
+    return "\t".join(fields)
+
+
+def partition_line(topic: str, partition: DescribedPartition) -> str:
+    """Kafka's line for a partition, which starts with a tab."""
+    fields = (
+        f"\tTopic: {topic}",
+        f"Partition: {partition.partition}",
+        f"Leader: {leader_text(partition)}",
+        f"Replicas: {ids_text(partition.replicas)}",
+        f"Isr: {ids_text(partition.isr)}",
+        f"Elr: {ids_text(partition.eligible_leader_replicas)}",
+        f"LastKnownElr: {ids_text(partition.last_known_elr)}",
+    )
+    return "\t".join(fields)
+
+
+def leader_text(partition: DescribedPartition) -> str:
+    return str(partition.leader_id) if partition.leader_id >= 0 else "none"
+
+
+def ids_text(ids: tuple[int, ...] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
+
+
+def _print_tables(topics: list[DescribedTopic], configs: Configs) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    for topic in topics:
+        table = Table("partition", "leader", "replicas", "isr", "elr", box=None, pad_edge=False)
+        for partition in topic.partitions:
+            lagging = len(partition.isr) < len(partition.replicas)
+            table.add_row(
+                str(partition.partition),
+                leader_text(partition) if partition.leader_id >= 0 else "[red]none[/]",
+                ids_text(partition.replicas),
+                f"[yellow]{ids_text(partition.isr)}[/]" if lagging else ids_text(partition.isr),
+                ids_text(partition.eligible_leader_replicas),
+            )
+        console.print(f"[bold]{escape(topic.name)}[/]  id {format_uuid(topic.topic_id)}")
+        if text := config_text(configs[topic.name]):
+            console.print(escape(text), style="dim", soft_wrap=True)
+        console.print(table)
+        console.print()
+
+
+def _to_json(topic: DescribedTopic, entries: tuple[ConfigEntry, ...]) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "topic_id": format_uuid(topic.topic_id),
+        "is_internal": topic.is_internal,
+        "configs": {e.name: e.value for e in _overrides(entries)},
+        "partitions": [p._asdict() for p in topic.partitions],
+    }

@@ -1,0 +1,264 @@
+"""A cluster of child processes on this machine: forked after importing once, watched, stopped.
+
+The children are in this command's process group and get SIGTERM when it dies, however it dies.
+No socket is open when they are forked: a node's listener belongs to the node alone, so that a
+refused connection proves its death.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.cli.properties import parse_properties
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
+
+HOST = "127.0.0.1"
+MARKER = "cluster.properties"
+"""In the data directory: of how many nodes it is."""
+READY_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 30
+POLL_SECONDS = 0.02
+PR_SET_PDEATHSIG = 1
+
+Say = Callable[[str], object]
+
+
+class CannotStart(Exception):
+    """One line that says why, and what to do."""
+
+
+class Node(NamedTuple):
+    """One child before it is one."""
+
+    node_id: int
+    config: BrokerConfig
+    log: Path
+
+
+class Stop(Exception):
+    """Somebody wants the cluster to end."""
+
+
+class LocalCluster:
+    """The nodes 1 to N. Configs given by the user win over those that we choose."""
+
+    def __init__(self, nodes: int, port: int, data_dir: Path, configs: Mapping[str, str]) -> None:
+        if port + 2 * nodes - 1 > 65535:
+            raise CannotStart(f"--port {port} leaves no room for {2 * nodes} ports; choose a lower")
+        self.bootstrap_servers = ",".join(f"{HOST}:{port + i}" for i in range(nodes))
+        self.data_dir = data_dir
+        self.nodes = [
+            self._node(number, nodes, port, data_dir, configs) for number in range(1, nodes + 1)
+        ]
+        self._ports = range(port, port + 2 * nodes)
+        self._running: dict[int, Node] = {}
+
+    def run(self, say: Say) -> int:
+        """Until Ctrl-C, SIGTERM or the last node's death; the exit code."""
+        self._claim_directory()
+        self._require_free_ports()
+        signal.signal(signal.SIGTERM, _raise_stop)
+        signal.signal(signal.SIGINT, _raise_stop)
+        try:
+            # In port order, after the one import that all of them share.
+            from tidelog.server.run import run
+
+            for node in self.nodes:
+                self._running[_fork(node, run)] = node
+            self._wait_until_ready(say)
+            count = f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}"
+            say(f"Tidelog is ready at {self.bootstrap_servers} ({count}, data in {self.data_dir})")
+            sys.stdout.flush()
+            while self._running:
+                self._bury(say, os.waitpid(-1, 0))
+            say("no node is left")
+            return 1
+        except Stop:
+            return self._stop(say)
+
+    def _node(
+        self, number: int, nodes: int, port: int, data_dir: Path, configs: Mapping[str, str]
+    ) -> Node:
+        from tidelog.config.broker import BrokerConfig
+        from tidelog.config.definition import InvalidConfig
+
+        replicas = str(min(nodes, 3))
+        voters = (f"{i + 1}@{HOST}:{port + nodes + i}" for i in range(nodes))
+        broker = f"PLAINTEXT://{HOST}:{port + number - 1}"
+        own = {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "listeners": f"{broker},CONTROLLER://{HOST}:{port + nodes + number - 1}",
+            "advertised.listeners": broker,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(voters),
+            "log.dirs": str((data_dir / f"node-{number}").absolute()),
+        }
+        for name in own.keys() & configs.keys():
+            raise CannotStart(
+                f"--config {name}: `tidelog up` sets it itself; `tidelog start` takes your own"
+            )
+        defaults = {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": "2" if nodes > 2 else "1",
+        }
+        try:
+            config = BrokerConfig.from_properties({**defaults, **configs, **own})
+        except InvalidConfig as error:
+            raise CannotStart(str(error)) from None
+        return Node(number, config, data_dir / f"node-{number}.log")
+
+    def _claim_directory(self) -> None:
+        """Make the directory ours, or see that it is ours and of as many nodes."""
+        marker = self.data_dir / MARKER
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            if marker.exists():
+                before = parse_properties(marker.read_text("utf-8")).get("nodes", "?")
+                if before != str(len(self.nodes)):
+                    raise CannotStart(
+                        f"{self.data_dir} holds a cluster of {before} nodes: start it with "
+                        f"--nodes {before}, or choose another --data-dir"
+                    )
+            elif any(self.data_dir.iterdir()):
+                raise CannotStart(
+                    f"{self.data_dir} is not empty, and `tidelog up` did not make it: "
+                    "choose an empty or a new --data-dir"
+                )
+            else:
+                marker.write_text(f"nodes={len(self.nodes)}\n", "utf-8")
+        except OSError as error:
+            raise CannotStart(f"{self.data_dir}: {error.strerror}") from None
+
+    def _require_free_ports(self) -> None:
+        for port in self._ports:
+            try:
+                socket.create_server((HOST, port)).close()
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise CannotStart(f"port {port}: {reason}; choose others with --port") from None
+
+    def _wait_until_ready(self, say: Say) -> None:
+        """Until every broker is unfenced and in Metadata."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not self._is_ready():
+            while True:
+                process_id, status = os.waitpid(-1, os.WNOHANG)
+                if not process_id:
+                    break
+                node = self._running[process_id]
+                self._bury(say, (process_id, status))
+                if not self._running:
+                    last = _last_line(node.log)
+                    raise CannotStart(f"no node started: {last} (see {node.log})")
+            if time.monotonic() > deadline:
+                self._stop(say)
+                raise CannotStart(
+                    f"not every broker served within {READY_SECONDS_MAX} s; see the logs in "
+                    f"{self.data_dir}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _is_ready(self) -> bool:
+        from tidelog.client import Client, ClientError, ClientSettings, parse_servers
+        from tidelog.client.admin import describe_cluster
+
+        settings = ClientSettings(
+            bootstrap_servers=parse_servers(self.bootstrap_servers),
+            bootstrap_timeout_ms=1,
+            timeout_ms=1_000,
+        )
+        wanted = {node.node_id for node in self.nodes}
+        with Client(settings) as client:
+            try:
+                brokers = client.run(describe_cluster).brokers
+            except ClientError:
+                return False
+        return wanted <= {broker.node_id for broker in brokers if not broker.is_fenced}
+
+    def _bury(self, say: Say, ended: tuple[int, int]) -> None:
+        process_id, status = ended
+        node = self._running.pop(process_id)
+        code = os.waitstatus_to_exitcode(status)
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        say(f"node {node.node_id} (process {process_id}) ended with {how}; see {node.log}")
+
+    def _stop(self, say: Say) -> int:
+        """Ask the nodes to finish, then insist; a second Ctrl-C insists at once."""
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        code = 0
+        while self._running:
+            try:
+                process_id, status = os.waitpid(-1, os.WNOHANG)
+                if process_id:
+                    node = self._running.pop(process_id)
+                    if status:
+                        code = 1
+                        how = os.waitstatus_to_exitcode(status)
+                        say(f"node {node.node_id} did not stop cleanly ({how}); see {node.log}")
+                elif time.monotonic() > deadline:
+                    raise Stop
+                else:
+                    time.sleep(POLL_SECONDS)
+            except Stop:
+                self._signal(signal.SIGKILL)
+                deadline = time.monotonic() + STOP_SECONDS_MAX
+        return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process_id in self._running:
+            os.kill(process_id, number)
+
+
+def _raise_stop(number: int, frame: object) -> None:
+    raise Stop
+
+
+def _fork(node: Node, run: Callable[[BrokerConfig], int]) -> int:
+    """The child's process id; the child itself never returns."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process_id = os.fork()
+    if process_id:
+        return process_id
+    code = 1
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before we could ask to be told
+            os._exit(1)
+        # Ctrl-C reaches the whole group; the parent passes it on, as SIGTERM, once.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        descriptor = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+        code = run(node.config)
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it said nothing"

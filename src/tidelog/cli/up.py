@@ -1,0 +1,64 @@
+"""`tidelog up`: a local cluster, each node a child process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tidelog.cli.properties import parse_assignments
+
+NODES_SERVED_MAX = 1
+"""More need the quorum and replication, which this version does not have."""
+
+
+@click.command("up")
+@click.option(
+    "--nodes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many nodes; each is a broker and a controller.",
+)
+@click.option(
+    "--port",
+    metavar="P",
+    type=click.IntRange(1, 65535),
+    default=9092,
+    show_default=True,
+    help="The first broker's port; brokers use P to P+N-1, controllers P+N to P+2N-1.",
+)
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("tidelog-data"),
+    show_default=True,
+    help="Where the nodes keep their logs. A missing or empty directory is formatted, "
+    "an existing one is started again.",
+)
+@click.option(
+    "--config",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A broker config for every node, under Kafka's name; may be repeated.",
+)
+def command(nodes: int, port: int, data_dir: Path, config: tuple[str, ...]) -> None:
+    """Start a local cluster, and run it until Ctrl-C.
+
+    Prints one line with the bootstrap address when every broker serves. The nodes end with this
+    command. Each one's log is NODE.log in the data directory.
+    """
+    from tidelog.cli.local_cluster import CannotStart, LocalCluster
+
+    if nodes > NODES_SERVED_MAX:
+        raise click.ClickException(
+            f"--nodes {nodes}: this version runs a single node; leave --nodes at 1"
+        )
+    try:
+        cluster = LocalCluster(nodes, port, data_dir, parse_assignments(config))
+        sys.exit(cluster.run(click.echo))
+    except CannotStart as error:
+        raise click.ClickException(str(error)) from None
