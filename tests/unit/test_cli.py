@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,15 @@ def test_version_is_the_packages_by_either_way():
 
 
 def test_version_takes_less_than_100_ms():
-    """The best of several runs: the others on the machine are not what is measured."""
+    """In CPU time: it waits for nothing, and how busy the machine is does not count."""
     best_ms = 1e9
-    for _ in range(7):
-        began = time.perf_counter()
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert run("--version").returncode == 0
-        best_ms = min(best_ms, (time.perf_counter() - began) * 1e3)
-    assert best_ms < VERSION_MS_MAX
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        best_ms = min(best_ms, spent * 1e3)
+    assert 1 < best_ms < VERSION_MS_MAX
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
