@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.types import Uuid, format_uuid
+from tidelog.wire.batch import BatchWalk
 from tidelog.wire.declare import Message, Struct
 from tidelog.wire.schema import fields_of
 
@@ -60,3 +61,11 @@ def type_name(record: Message) -> str:
         "SnapshotHeaderRecord": "SNAPSHOT_HEADER",
     }
     return controls.get(type(record).__name__, type(record).__name__)
+
+
+def without_times(content: bytes) -> list[tuple[int, int, int, bytes]]:
+    """Batches without timestamps, and so without checksums."""
+    return [
+        (batch.base_offset, batch.partition_leader_epoch, batch.attributes, bytes(batch.payload()))
+        for batch in BatchWalk(content)
+    ]

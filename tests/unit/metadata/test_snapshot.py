@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.metadata.captured import DISK
+from tests.unit.metadata.captured import DISK, without_times
 from tests.unit.metadata.lives import config
 
 from tidelog.metadata.batches import walk_metadata
@@ -18,14 +18,13 @@ from tidelog.wire.messages.control_records import (
 QUORUM = (KRaftVersionRecord, VotersRecord)
 
 
-def test_a_captured_snapshot_is_written_again_byte_for_byte():
+def test_a_captured_snapshot_is_written_again_but_for_its_times():
     name = "dynamic-quorum.00000000000000000302-0000000001.checkpoint"
     content = (DISK / name).read_bytes()
     logged = list(walk_metadata(content))
     records = [one.record for one in logged]
     assert isinstance(records[0], SnapshotHeaderRecord)
     assert isinstance(records[-1], SnapshotFooterRecord)
-    written = {batch.base_timestamp for batch in BatchWalk(content)}
     remade = snapshot_content(
         [record for record in records[1:-1] if not isinstance(record, QUORUM)],
         epoch=1,
@@ -34,8 +33,7 @@ def test_a_captured_snapshot_is_written_again_byte_for_byte():
         quorum_records=[record for record in records if isinstance(record, QUORUM)],
     )
     assert len(remade) == len(content)
-    assert [one.record for one in walk_metadata(remade)] == records
-    assert remade == content or len(written) > 1
+    assert without_times(remade) == without_times(content)
     assert name.endswith(snapshot_name(302, 1))
 
 
