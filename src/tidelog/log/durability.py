@@ -1,0 +1,129 @@
+"""What of a log is durable, and what a flush must cover.
+
+The order is the contract: a file's bytes, then leader-epoch-checkpoint, then the directory; only
+then the recovery point goes up. Recovery reads no batch below it, so that by then all that is
+derived from those batches must be durable too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.env import Disk, DiskFull, File, Now
+from tidelog.log.names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT, file_name
+from tidelog.log.producer_snapshot import write_snapshot
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.results import Unflushed
+from tidelog.types import Offset
+
+if TYPE_CHECKING:
+    from tidelog.log.log import Log
+
+
+class Durability:
+    """The bookkeeping of one log's flushes; at most one is under way."""
+
+    __slots__ = (
+        "_flush_end",
+        "_snapshots",
+        "directory",
+        "disk",
+        "last_flush_ms",
+        "names_changed",
+        "recovery_point",
+    )
+
+    def __init__(self, disk: Disk, directory: str, recovery_point: Offset) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.recovery_point = recovery_point
+        self.names_changed = True
+        """A file was made, renamed or removed since the last flush."""
+        self.last_flush_ms: int | None = None
+        self._snapshots: list[File] = []
+        """Producer snapshots that are not durable yet."""
+        self._flush_end: Offset | None = None
+        """What the flush under way will have made durable."""
+
+    def write_snapshot(self, offset: Offset, producers: ProducerStates) -> None:
+        """The producers' state below an offset. A torn one is known by its checksum."""
+        path = f"{self.directory}/{file_name(offset, SNAPSHOT)}"
+        file = self.disk.open(path)
+        try:
+            file.truncate(0)
+            file.append((write_snapshot(producers),))
+        except DiskFull:
+            self.disk.remove(path)
+            raise
+        self._snapshots.append(file)
+        self.names_changed = True
+
+    def truncated(self, offset: Offset) -> None:
+        """Nothing at or above is there any more, durable or not."""
+        self.recovery_point = min(self.recovery_point, offset)
+        if self._flush_end is not None:
+            self._flush_end = min(self._flush_end, offset)
+        self.names_changed = True
+
+    def must_flush(self, log: Log, now: Now) -> bool:
+        """By the configs, because a segment was sealed, or because an epoch began."""
+        if self._flush_end is not None:
+            return False
+        unflushed = log.log_end_offset - self.recovery_point
+        if unflushed >= log.config.flush_messages:
+            return unflushed > 0
+        if log.leader_epochs.is_dirty or self.recovery_point < log.segments.active.base_offset:
+            return True
+        if self.last_flush_ms is None:
+            self.last_flush_ms = now.monotonic_ms
+        return unflushed > 0 and now.monotonic_ms - self.last_flush_ms >= log.config.flush_ms
+
+    def unflushed(self, log: Log, now: Now) -> Unflushed | None:
+        """See Log.unflushed."""
+        if self._flush_end is not None:
+            return None
+        nothing = self.recovery_point == log.log_end_offset and not log.leader_epochs.is_dirty
+        if nothing and not self.names_changed:
+            return None
+        files: list[File] = []
+        for segment in log.segments.from_offset(self.recovery_point):
+            files.append(segment.file)
+            if segment is not log.segments.active:
+                # Recovery begins with the segment of the recovery point, so that the indexes
+                # of the active one are rebuilt in any case.
+                files += segment.write_indexes()
+        return self._begin(log, now, files)
+
+    def sealed(self, log: Log, now: Now) -> Unflushed:
+        """See Log.seal. It takes over from a flush under way, whose answer is then late."""
+        files: list[File] = []
+        for segment in log.segments.from_offset(self.recovery_point):
+            files += [segment.file, *segment.write_indexes()]
+        self.write_snapshot(log.log_end_offset, log.producers)
+        return self._begin(log, now, files)
+
+    def _begin(self, log: Log, now: Now, files: list[File]) -> Unflushed:
+        replacements: tuple[tuple[str, bytes], ...] = ()
+        if log.leader_epochs.is_dirty:
+            path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+            replacements = ((path, log.leader_epochs.to_bytes()),)
+            log.leader_epochs.is_dirty = False
+        files += self._snapshots
+        self._snapshots = []
+        self.names_changed = False
+        self.last_flush_ms = now.monotonic_ms
+        self._flush_end = log.log_end_offset
+        return Unflushed(log.log_end_offset, tuple(files), replacements, (self.directory,))
+
+    def flushed(self, end_offset: Offset) -> None:
+        """See Log.flushed."""
+        if self._flush_end is not None:
+            durable = min(end_offset, self._flush_end)
+            self.recovery_point = max(self.recovery_point, durable)
+            self._flush_end = None
+
+    def failed(self, log: Log) -> None:
+        """See Log.flush_failed."""
+        self._flush_end = None
+        self.names_changed = True
+        log.leader_epochs.is_dirty = True

@@ -1,0 +1,256 @@
+"""A log directory: the partitions on one disk, and the checkpoints that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.env import Disk, Now
+from tidelog.log.checkpoint import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    MetaProperties,
+    TopicPartition,
+    format_clean_shutdown,
+    format_meta_properties,
+    format_offsets,
+    format_partition_metadata,
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_offsets,
+)
+from tidelog.log.config import LogConfig
+from tidelog.log.log import Log
+from tidelog.log.names import (
+    PARTITION_METADATA,
+    directory_name,
+    moved_directory_name,
+    parse_directory_name,
+)
+from tidelog.log.recovery import Progress, load
+from tidelog.log.results import DamagedSegment
+from tidelog.types import Offset, Uuid
+
+LOCK = ".lock"
+METADATA_TOPIC = "__cluster_metadata"
+FOREIGN_ALLOWED = frozenset({"lost+found"})
+"""Directories that are no partition's and no mistake either."""
+
+
+class UnknownDirectory(Exception):
+    """Something lies in the log directory that is no partition: better to ask than to guess."""
+
+
+class Checkpoint(NamedTuple):
+    """A small file to replace, as an effect for the shell or by write."""
+
+    path: str
+    content: bytes
+
+
+class LogDir:
+    """The logs of one directory. Call open, then load_all; at the end close."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.disk = disk
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self.damaged: dict[TopicPartition, DamagedSegment] = {}
+        """Partitions that stay offline, and why; their files are as they were found."""
+        self.to_remove: list[str] = []
+        """Directories of deleted topics, from before the start; RemoveTree is for them."""
+        self.stray: list[str] = []
+        """Directories that the metadata had not placed here; a person may want them."""
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        """As the last process knew them; each counts once its log is loaded."""
+        self.cleaner_offsets: dict[TopicPartition, Offset] = {}
+        self.was_clean = False
+        self.last_broker_epoch = -1
+        """From before the last clean stop; -1 after any other."""
+        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._log_starts: dict[TopicPartition, Offset] = {}
+
+    def open(self) -> None:
+        """Lock it and read the checkpoints. Raises AlreadyLocked, MalformedFile. The marker of
+        a clean stop goes before anything is loaded: a crash while loading is no clean stop."""
+        self.disk.make_directory(self.path)
+        self.disk.lock(f"{self.path}/{LOCK}")
+        marker = self.disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.was_clean = marker is not None
+        if marker is not None:
+            self.last_broker_epoch = parse_clean_shutdown(marker)
+        self._recovery_points = self._read_offsets(RECOVERY_POINT_CHECKPOINT)
+        self._log_starts = self._read_offsets(LOG_START_CHECKPOINT)
+        self.high_watermarks = self._read_offsets(REPLICATION_CHECKPOINT)
+        self.cleaner_offsets = self._read_offsets(CLEANER_CHECKPOINT)
+        self.disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.disk.flush_directory(self.path)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
+        path = f"{self.path}/{name}"
+        return parse_offsets(path, self.disk.read_file(path))
+
+    def read_meta_properties(self) -> MetaProperties | None:
+        """Whose directory it is; None if it is not formatted. Raises MalformedFile."""
+        path = f"{self.path}/{META_PROPERTIES}"
+        content = self.disk.read_file(path)
+        return None if content is None else parse_meta_properties(path, content)
+
+    def write_meta_properties(self, properties: MetaProperties) -> None:
+        """Format it."""
+        self.disk.make_directory(self.path)
+        content = format_meta_properties(properties)
+        self.disk.replace(f"{self.path}/{META_PROPERTIES}", content)
+
+    def load_all(
+        self,
+        config_of: Callable[[str], LogConfig],
+        now: Now,
+        progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    ) -> None:
+        """Every partition but the metadata log; config_of is asked with a topic's name. Progress
+        is told a partition's name, bytes read and bytes to read. Raises UnknownDirectory."""
+        found = []
+        for name in self.disk.names(self.path):
+            path = f"{self.path}/{name}"
+            if not self.disk.is_directory(path) or name in FOREIGN_ALLOWED:
+                continue
+            parsed = parse_directory_name(name)
+            if parsed is None:
+                raise UnknownDirectory(f"{path} is no partition's directory: move it elsewhere")
+            if parsed.state == "delete":
+                self.to_remove.append(path)
+            elif parsed.state:
+                self.stray.append(path)
+            elif parsed.topic != METADATA_TOPIC:
+                found.append((parsed.topic, parsed.partition))
+        for topic, partition in found:
+            name = directory_name(topic, partition)
+            self._load(
+                (topic, partition),
+                config_of(topic),
+                now,
+                partial(progress, name),
+            )
+
+    def _load(self, key: TopicPartition, config: LogConfig, now: Now, progress: Progress) -> None:
+        try:
+            self.logs[key] = load(
+                self.disk,
+                f"{self.path}/{directory_name(*key)}",
+                config,
+                is_clean=self.was_clean,
+                recovery_point=self._recovery_points.get(key, 0),
+                log_start_offset=self._log_starts.get(key, 0),
+                now=now,
+                progress=progress,
+            )
+        except DamagedSegment as damage:
+            self.damaged[key] = damage
+
+    def load_metadata_log(self, config: LogConfig, now: Now) -> Log:
+        """`__cluster_metadata-0`, made if there is none and always recovered from its start: a
+        node must not act on metadata that it has not checked. Raises DamagedSegment."""
+        path = f"{self.path}/{METADATA_TOPIC}-0"
+        start = self._log_starts.get((METADATA_TOPIC, 0), 0)
+        return load(
+            self.disk,
+            path,
+            config,
+            is_clean=False,
+            recovery_point=0,
+            log_start_offset=start,
+            now=now,
+        )
+
+    def create(
+        self, topic: str, partition: int, topic_id: Uuid, config: LogConfig, now: Now
+    ) -> Log:
+        """An empty log. The topic's id is on disk before the first record can be."""
+        key = topic, partition
+        assert key not in self.logs
+        path = f"{self.path}/{directory_name(topic, partition)}"
+        self.disk.make_directory(path)
+        self.disk.replace(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        self.disk.flush_directory(self.path)
+        log = load(
+            self.disk, path, config, is_clean=False, recovery_point=0, log_start_offset=0, now=now
+        )
+        self.logs[key] = log
+        return log
+
+    def delete(self, topic: str, partition: int, unique: bytes) -> str:
+        """Rename the directory, so that the topic may come again at once; returns where its
+        files wait to be removed. unique is 16 random bytes."""
+        return self._move(topic, partition, unique, "delete")
+
+    def set_aside(self, topic: str, partition: int, unique: bytes) -> str:
+        """What the metadata did not place here is kept under another name."""
+        return self._move(topic, partition, unique, "stray")
+
+    def _move(self, topic: str, partition: int, unique: bytes, state: str) -> str:
+        key = topic, partition
+        path = f"{self.path}/{moved_directory_name(topic, partition, unique, state)}"
+        log = self.logs.pop(key, None)
+        if log is not None:
+            log.rename(path)
+        else:
+            del self.damaged[key]
+            self.disk.rename(f"{self.path}/{directory_name(topic, partition)}", path)
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+            offsets.pop(key, None)
+        return path
+
+    def recovery_point_checkpoint(self) -> Checkpoint:
+        """To be written every 60 s, after truncations, and on a clean stop."""
+        offsets = {key: log.recovery_point for key, log in self.logs.items()}
+        kept = {key: self._recovery_points.get(key, 0) for key in self.damaged}
+        return self._checkpoint(RECOVERY_POINT_CHECKPOINT, {**offsets, **kept})
+
+    def log_start_checkpoint(self) -> Checkpoint:
+        """To be written every 60 s, after DeleteRecords, and on a clean stop."""
+        offsets = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        kept = {key: self._log_starts[key] for key in self.damaged if key in self._log_starts}
+        return self._checkpoint(LOG_START_CHECKPOINT, {**offsets, **kept})
+
+    def high_watermark_checkpoint(
+        self, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> Checkpoint:
+        """To be written every 5 s, and on a clean stop."""
+        kept = {k: self.high_watermarks[k] for k in self.damaged if k in self.high_watermarks}
+        return self._checkpoint(REPLICATION_CHECKPOINT, {**kept, **high_watermarks})
+
+    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, Offset]) -> Checkpoint:
+        return Checkpoint(f"{self.path}/{name}", format_offsets(offsets))
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Blocks until it is durable."""
+        self.disk.replace(*checkpoint)
+
+    def close(
+        self, now: Now, high_watermarks: Mapping[TopicPartition, Offset], broker_epoch: int = -1
+    ) -> None:
+        """A clean stop: flush and close all logs, write the checkpoints and, if every log was
+        loaded and closed well, the marker. Blocks."""
+        for log in self.logs.values():
+            log.close(now)
+        self.write(self.recovery_point_checkpoint())
+        self.write(self.log_start_checkpoint())
+        self.write(self.high_watermark_checkpoint(high_watermarks))
+        if not self.damaged:
+            marker = f"{self.path}/{CLEAN_SHUTDOWN}"
+            self.disk.replace(marker, format_clean_shutdown(broker_epoch))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the lock, as after a failure: nothing else is written."""
+        self.disk.unlock(f"{self.path}/{LOCK}")

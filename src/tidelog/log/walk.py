@@ -1,0 +1,103 @@
+"""Walks over the batches of a whole segment and checks them; finds out what follows a bad one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.types import Offset
+from tidelog.wire.batch import (
+    HEADER,
+    MAGIC,
+    BatchFlaw,
+    BatchWalk,
+    FlawKind,
+    RecordBatch,
+    read_batch,
+)
+
+READ_BYTES = 1 << 20
+"""Read at once; more where a batch is larger."""
+BATCH_BYTES_MAX = (1 << 31) - 1
+
+_MAGIC_AT = 16
+
+
+class SegmentWalk:
+    """Like BatchWalk over a file that need not fit into memory: batches with their positions,
+    up to the first flaw. Afterwards position is the end of what is sound."""
+
+    def __init__(self, segment: Segment, next_offset_min: Offset) -> None:
+        self.position = 0
+        self.next_offset = max(next_offset_min, segment.base_offset)
+        self.flaw: BatchFlaw | None = None
+        self._segment = segment
+
+    def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
+        segment, wanted = self._segment, READ_BYTES
+        while self.position < segment.size and self.flaw is None:
+            start = self.position
+            chunk = segment.file.read(start, wanted)
+            walk = BatchWalk(chunk, next_offset_min=self.next_offset)
+            for batch in walk:
+                if batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                    self.flaw = BatchFlaw(FlawKind.BAD_OFFSETS, start + batch.position)
+                    return
+                self.position = start + walk.position
+                self.next_offset = batch.next_offset
+                yield start + batch.position, batch
+            wanted = READ_BYTES
+            if walk.flaw is None:
+                continue
+            if walk.flaw.kind is FlawKind.INCOMPLETE and start + len(chunk) < segment.size:
+                if walk.position == 0:
+                    wanted = min(2 * len(chunk), segment.size - start)
+                continue
+            self.flaw = BatchFlaw(walk.flaw.kind, self.position)
+
+
+def find_sound_batch(segment: Segment, position: int, next_offset_min: Offset) -> int | None:
+    """Where behind position a sound batch begins that could belong to this log; None if there
+    is none. Then what is there is a torn tail."""
+    while position + HEADER.size <= segment.size:
+        chunk = segment.file.read(position, READ_BYTES)
+        at = chunk.find(MAGIC, _MAGIC_AT)
+        while at >= 0:
+            start = position + at - _MAGIC_AT
+            if _is_sound(segment, start, next_offset_min):
+                return start
+            at = chunk.find(MAGIC, at + 1)
+        if len(chunk) < READ_BYTES:
+            return None
+        position += len(chunk) - _MAGIC_AT
+    return None
+
+
+def _is_sound(segment: Segment, position: int, next_offset_min: Offset) -> bool:
+    header = segment.file.read(position, HEADER.size)
+    if len(header) < HEADER.size:
+        return False
+    batch = RecordBatch(memoryview(header), 0, *HEADER.unpack(header))
+    if batch.size < HEADER.size or batch.attributes & ~0x7F or batch.last_offset_delta < 0:
+        return False
+    if not next_offset_min <= batch.base_offset <= segment.base_offset + RELATIVE_OFFSET_MAX:
+        return False
+    if position + batch.size > segment.size:
+        return False
+    view = memoryview(segment.file.read(position, batch.size))
+    whole = read_batch(view, 0, len(view))
+    return isinstance(whole, RecordBatch) and whole.crc_is_right()
+
+
+def is_lost_tail(segment: Segment, flaw: BatchFlaw) -> bool:
+    """Whether from there to the end all looks like bytes that a crash kept from the disk: they
+    are missing, or they are zeros."""
+    if flaw.kind is FlawKind.INCOMPLETE:
+        return True
+    position = flaw.position
+    while position < segment.size:
+        chunk = segment.file.read(position, READ_BYTES)
+        if chunk.count(0) != len(chunk):
+            return False
+        position += len(chunk)
+    return True
