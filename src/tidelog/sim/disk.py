@@ -47,12 +47,13 @@ class _Inode:
         """Appended since the last flush."""
         return len(self.content) - self.stable_size
 
-    def after_crash(self, kept: int, zeros: int) -> _Inode:
-        """With so many of the unsynced bytes; 0 may bring back what was cut off."""
+    def after_crash(self, kept: int, zeros: int, *, is_cut: bool) -> _Inode:
+        """With so many of the unsynced bytes. With none of them, what was cut off since the last
+        flush may be back."""
         survivor = _Inode()
         stable = self.content[: self.stable_size]
         tail = self.content[self.stable_size : self.stable_size + kept] + bytes(zeros)
-        survivor.content = stable + (tail or self.durable_rest)
+        survivor.content = stable + (tail or (b"" if is_cut else self.durable_rest))
         survivor.modified_ms = self.modified_ms
         survivor.flush()
         return survivor
@@ -158,10 +159,12 @@ class SimulatedDisk:
         keep_bytes: Callable[[str, int], int] = lambda path, unsynced: 0,
         keep_names: Callable[[int], int] = lambda changes: 0,
         zeros: Callable[[str, int], int] = lambda path, lost: 0,
+        *,
+        keep_cuts: bool = False,
     ) -> SimulatedDisk:
         """The disk that the next process finds. keep_bytes says for a path how many of its
         unsynced bytes are there, zeros how many of the lost ones became zeros, keep_names how
-        many of the unsynced changes of names happened."""
+        many of the unsynced changes of names happened, keep_cuts whether truncations did."""
         survivor = SimulatedDisk(self.capacity_bytes)
         kept = keep_names(len(self._journal))
         entries = self._journal[kept - 1][1] if kept else self._durable
@@ -170,7 +173,8 @@ class SimulatedDisk:
             if inode is not None:
                 unsynced = inode.unsynced_bytes
                 bytes_kept = min(keep_bytes(path, unsynced), unsynced)
-                after = inode.after_crash(bytes_kept, zeros(path, unsynced - bytes_kept))
+                lost = zeros(path, unsynced - bytes_kept)
+                after = inode.after_crash(bytes_kept, lost, is_cut=keep_cuts)
             survivor._entries[path] = after
         survivor._durable = dict(survivor._entries)
         survivor.wall_ms = self.wall_ms
@@ -178,7 +182,7 @@ class SimulatedDisk:
 
     def copy(self) -> SimulatedDisk:
         """As if nothing had happened but a restart of the process."""
-        return self.crash(lambda path, unsynced: unsynced, lambda changes: changes)
+        return self.crash(lambda path, unsynced: unsynced, lambda changes: changes, keep_cuts=True)
 
     def _changed(self, path: str) -> None:
         self._journal.append((path.rpartition("/")[0], dict(self._entries)))
