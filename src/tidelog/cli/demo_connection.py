@@ -11,11 +11,10 @@ from tidelog.errors import ErrorCode
 from tidelog.server.connection import Connection
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import decode, encode
-from tidelog.wire.declare import Message
-from tidelog.wire.frame import LENGTH
+from tidelog.wire.frame import FRAME_BYTES_MAX, LENGTH
 from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from tidelog.wire.request import Request, Served
+from tidelog.wire.request import Request, Served, encode_response
 
 SERVED: Served = {ApiKey.API_VERSIONS: APIS[ApiKey.API_VERSIONS].versions}
 ANSWER_SECONDS_MAX = 5.0
@@ -43,7 +42,7 @@ def exchanges() -> list[Exchange]:
 
 async def _exchanges() -> list[Exchange]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(_handle, SERVED), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: Connection(_Answering()), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     version = APIS[ApiKey.API_VERSIONS].versions[1]
     try:
@@ -62,12 +61,26 @@ async def _exchanges() -> list[Exchange]:
         await server.wait_closed()
 
 
-def _handle(request: Request) -> Message:
-    ranges = (
-        ApiVersion(api_key=key, min_version=first, max_version=last)
-        for key, (first, last) in SERVED.items()
-    )
-    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(ranges))
+class _Answering:
+    """Stands where a node would: it answers what the wire layer alone can answer."""
+
+    served = SERVED
+    request_bytes_max = FRAME_BYTES_MAX
+
+    def connected(self, connection: Connection) -> None:
+        pass
+
+    def disconnected(self, connection: Connection) -> None:
+        pass
+
+    def received(self, connection: Connection, request: Request) -> bool:
+        ranges = (
+            ApiVersion(api_key=key, min_version=first, max_version=last)
+            for key, (first, last) in SERVED.items()
+        )
+        response = ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=tuple(ranges))
+        connection.send(encode_response(request, response))
+        return True
 
 
 async def _send(port: int, data: bytes, version: int) -> str:

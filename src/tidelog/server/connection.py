@@ -1,27 +1,38 @@
-"""One client's connection: frames in, answers out, in the order of the requests."""
+"""One client's connection: frames in, answers out. The node keeps the order of answers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
 
-from tidelog.wire.declare import Message
+from tidelog.server.outbox import Outbox
 from tidelog.wire.decoder import DecodeError
-from tidelog.wire.frame import FRAME_BYTES_MAX, FrameReader
+from tidelog.wire.frame import FrameReader
 from tidelog.wire.request import (
     Request,
     Served,
     UnsupportedApiVersions,
     decode_request,
-    encode_response,
     refuse_api_versions,
 )
 
 log = logging.getLogger("tidelog.connection")
 
-Handler = Callable[[Request], Message | None]
-"""Answers a request; None means that it has no answer (Produce with acks=0)."""
+
+class Listener(Protocol):
+    """Whom a connection tells what it receives: the shell."""
+
+    served: Served
+    request_bytes_max: int
+
+    def connected(self, connection: Connection) -> None: ...
+    def received(self, connection: Connection, request: Request) -> bool:
+        """Whether the next request may come at once; if not, `proceed` is called later."""
+        ...
+
+    def disconnected(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -31,37 +42,91 @@ class Connection(asyncio.BufferedProtocol):
     follows in its stream could be read as anything.
     """
 
-    def __init__(
-        self, handle: Handler, served: Served, frame_bytes_max: int = FRAME_BYTES_MAX
-    ) -> None:
-        self.handle = handle
-        self.served = served
-        self.frames = FrameReader(frame_bytes_max)
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.frames = FrameReader(listener.request_bytes_max)
+        self.id = -1
         self.peer = "unconnected"
+        self.last_active_ms = 0
+        self._unread: Iterator[memoryview] | None = None
+        self._is_open = False
+        self._waits = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        host, port, *_ = transport.get_extra_info("peername")
-        self.peer = f"{host}:{port}"
+        # uvloop's transports are ones by their methods, not by their class.
+        self.transport = cast(asyncio.Transport, transport)
+        self.outbox = Outbox(self.transport, self.close)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "a closed socket"
+        self._is_open = True
+        self.listener.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_open = False
+        self._unread = None
+        self.listener.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self.frames.received(nbytes):
-                self._answer(frame)
-        except DecodeError as error:
-            log.warning("closing the connection of %s: %s", self.peer, error)
-            self.transport.close()
+        self._take(self.frames.received(nbytes))
 
-    def _answer(self, frame: memoryview) -> None:
+    def _take(self, frames: Iterator[memoryview]) -> None:
         try:
-            request = decode_request(frame, self.served)
+            for frame in frames:
+                if not self._is_open or not self._receive(frame):
+                    self._unread = frames
+                    return
+        except DecodeError as error:
+            self.close(str(error))
+
+    def _receive(self, frame: memoryview) -> bool:
+        try:
+            request = decode_request(frame, self.listener.served)
         except UnsupportedApiVersions as refused:
-            self.transport.writelines(refuse_api_versions(refused, self.served))
+            self.outbox.push(refuse_api_versions(refused, self.listener.served))
+            return True
+        if self.listener.received(self, request):
+            return True
+        self.hold()
+        return False
+
+    def hold(self) -> None:
+        """Read nothing more until proceed is called as often as hold was."""
+        self._waits += 1
+        if self._waits == 1 and self._is_open:
+            self.transport.pause_reading()
+
+    def proceed(self) -> None:
+        self._waits -= 1
+        if self._waits or not self._is_open:
             return
-        message = self.handle(request)
-        if message is not None:
-            self.transport.writelines(encode_response(request, message))
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            self._take(unread)
+        if not self._waits and self._is_open:
+            self.transport.resume_reading()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self.outbox.unsent_bytes if self._is_open else 0
+
+    def send(self, parts: list[Any]) -> None:
+        if self._is_open:
+            self.outbox.push(parts)
+
+    def pause_writing(self) -> None:
+        self.outbox.pause()
+        # Who does not read answers may not ask for more.
+        self.hold()
+
+    def resume_writing(self) -> None:
+        self.outbox.resume()
+        self.proceed()
+
+    def close(self, reason: str, level: int = logging.WARNING) -> None:
+        if self._is_open:
+            log.log(level, "closing the connection of %s: %s", self.peer, reason)
+            self._is_open = False
+            self.transport.close()

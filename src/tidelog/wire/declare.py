@@ -15,7 +15,7 @@ on first use, from what `schema` reads off the class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from tidelog.wire.api import APIS, ApiKey
 
@@ -136,6 +136,11 @@ class Struct(metaclass=Declaration):
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in type(self).FIELDS)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values for some fields."""
+        values = {name: getattr(self, name) for name in type(self).FIELDS}
+        return type(self)(**(values | changes))
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

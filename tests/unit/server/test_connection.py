@@ -13,20 +13,36 @@ import pytest
 from tidelog.server.connection import Connection
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import encode
-from tidelog.wire.declare import Message
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.wire.request import Request
+from tidelog.wire.request import Request, encode_response
 
 SERVED = {key: api.versions for key, api in APIS.items()}
 FRAME_BYTES_MAX = 10_000
 
 
-def answer(request: Request) -> Message | None:
+class Answering:
     """A heartbeat's generation comes back as its error code; generation 0 has no answer."""
-    assert isinstance(request.message, HeartbeatRequest)
-    generation = request.message.generation_id
-    return HeartbeatResponse(error_code=generation) if generation else None
+
+    served = SERVED
+    request_bytes_max = FRAME_BYTES_MAX
+
+    def __init__(self) -> None:
+        self.open: set[Connection] = set()
+
+    def connected(self, connection: Connection) -> None:
+        self.open.add(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        self.open.remove(connection)
+
+    def received(self, connection: Connection, request: Request) -> bool:
+        assert isinstance(request.message, HeartbeatRequest)
+        generation = request.message.generation_id
+        if generation:
+            response = HeartbeatResponse(error_code=generation)
+            connection.send(encode_response(request, response))
+        return True
 
 
 def heartbeat(correlation_id: int, generation: int) -> bytes:
@@ -44,9 +60,7 @@ def framed(payload: bytes) -> bytes:
 @asynccontextmanager
 async def client() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Connection(answer, SERVED, FRAME_BYTES_MAX), "127.0.0.1", 0
-    )
+    server = await loop.create_server(lambda: Connection(Answering()), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:

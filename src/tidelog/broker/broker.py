@@ -1,0 +1,237 @@
+"""A broker's state: what it hosts, what it knows, what waits. Handlers read and change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from tidelog.broker.fetch_session import FetchSessions
+from tidelog.broker.hosting import Hosting
+from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.purgatory import Delayed, Purgatory
+from tidelog.broker.schedule import Schedule
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller.decision import Decision
+from tidelog.env import Now, Rng
+from tidelog.errors import ErrorCode
+from tidelog.events import Effect, Flush, Flushed, ReplaceFile, StopProcess
+from tidelog.log.log_dir import LogDir
+from tidelog.log.results import Unflushed
+from tidelog.metadata.image import MetadataImage
+from tidelog.raft.metadata_log import MetadataLog
+from tidelog.replica.partition import Partition
+from tidelog.types import ZERO_UUID, Uuid
+from tidelog.wire.declare import Message
+from tidelog.wire.request import Served
+
+if TYPE_CHECKING:
+    from tidelog.broker.handlers.fetch import DelayedFetch
+
+
+FLUSH_CHECK_INTERVAL_MS = 1000
+
+FlushDone = Callable[[OSError | None, Now], None]
+
+
+class Broker:
+    """Everything here changes inside `node.step` alone."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster_id: str,
+        log_dir: LogDir,
+        metadata: MetadataLog,
+        rng: Rng,
+    ) -> None:
+        self.static_config = config
+        self.config = config
+        self.cluster_id = cluster_id
+        self.log_dir = log_dir
+        self.metadata = metadata
+        self.rng = rng
+        self.effects: list[Effect] = []
+        """What this step asks of the shell; the node takes it away at its end."""
+        self.purgatory = Purgatory()
+        self.woken: dict[DelayedFetch, None] = {}
+        """Long polls that something changed for, to be looked at when the step is done."""
+        self.schedule = Schedule()
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
+        self.hosting = Hosting(self)
+        self.producer_ids = ProducerIds(self)
+        self.listener = config.inter_broker_name
+        """By which the request came that is being handled."""
+        self._flushes: dict[int, FlushDone] = {}
+        self._flush_count = 0
+        self._metadata_flush_is_under_way = False
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata: all that clients may be told."""
+        return self.metadata.committed.shown
+
+    @property
+    def served(self) -> Served:
+        return self.served_at(self.listener)
+
+    def served_at(self, listener: str) -> Served:
+        """Clients' listeners serve all that a broker does, controllers' what concerns them."""
+        from tidelog.broker.router import CONTROLLER_SERVED, SERVED
+
+        return CONTROLLER_SERVED if listener in self.config.controller_names else SERVED
+
+    # Partitions.
+
+    def hosted(self, topic: str, topic_id: Uuid, index: int, now: Now) -> Partition | ErrorCode:
+        """The replica here, by the topic's id if there is one, else by its name."""
+        if topic_id != ZERO_UUID:
+            found = self.hosting.by_id.get((topic_id, index))
+            return found if found is not None else self.hosting.find_by_id(topic_id, index, now)
+        found = self.hosting.by_name.get((topic, index))
+        return found if found is not None else self.hosting.find_by_name(topic, index, now)
+
+    def led(self, topic: str, index: int, now: Now) -> Partition | ErrorCode:
+        """The replica here, if it leads."""
+        partition = self.hosted(topic, ZERO_UUID, index, now)
+        if isinstance(partition, Partition) and not partition.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition
+
+    # Metadata.
+
+    def commit(
+        self, decision: Decision[Any], results: str, timeout_ms: int, now: Now
+    ) -> Message | Delayed:
+        """Answer when the records of a decision are committed.
+
+        `results` names the field of the response whose elements get an error if they cannot be.
+        """
+        if not decision.records and not self.metadata.has_pending:
+            return cast(Message, decision.response)
+        delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
+        error = self.metadata.append(
+            decision.records, now, lambda _: self.purgatory.complete(delayed, decision.response)
+        )
+        if error is not ErrorCode.NONE:
+            return delayed.failed(error)
+        self.flush_metadata(now)
+        return delayed
+
+    def flush_metadata(self, now: Now) -> None:
+        """One flush at a time: what is appended meanwhile shares the next one."""
+        if self._metadata_flush_is_under_way:
+            return
+        unflushed = self.metadata.log.unflushed(now)
+        if unflushed is None:
+            return
+        self._metadata_flush_is_under_way = True
+
+        def done(error: OSError | None, now: Now) -> None:
+            self._metadata_flush_is_under_way = False
+            if error is not None:
+                # A flush that failed may have lost anything: believing in it is not an option.
+                self.effects.append(StopProcess(f"the metadata log cannot be flushed: {error}"))
+                return
+            self.committed_up_to(unflushed.end_offset, now)
+            if self.metadata.has_pending:
+                self.flush_metadata(now)
+
+        self.flush((unflushed,), done)
+
+    def committed_up_to(self, end_offset: int, now: Now) -> None:
+        """Act on what was committed, then tell those who waited for it."""
+        records, called = self.metadata.flushed(end_offset)
+        self.hosting.apply(records, now)
+        for then in called:
+            then(now)
+
+    # Time and disk.
+
+    def start(self, now: Now) -> None:
+        """What is done again and again from now on."""
+        config, begin = self.config, now.monotonic_ms
+        for interval_ms, task in (
+            (
+                config.replica_high_watermark_checkpoint_interval_ms,
+                self._checkpoint_high_watermarks,
+            ),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
+            (FLUSH_CHECK_INTERVAL_MS, self._flush_due),
+        ):
+            self.schedule.every(interval_ms, begin + interval_ms, task)
+
+    def _checkpoint_high_watermarks(self, now: Now) -> None:
+        marks = {key: p.high_watermark for key, p in self.hosting.by_name.items()}
+        self.effects.append(ReplaceFile(*self.log_dir.high_watermark_checkpoint(marks)))
+
+    def _checkpoint_recovery_points(self, now: Now) -> None:
+        self.effects.append(ReplaceFile(*self.log_dir.recovery_point_checkpoint()))
+
+    def _checkpoint_log_starts(self, now: Now) -> None:
+        self.effects.append(ReplaceFile(*self.log_dir.log_start_checkpoint()))
+
+    def _flush_due(self, now: Now) -> None:
+        """Sealed segments, new epochs, and what flush.ms wants."""
+        for partition in self.hosting.by_name.values():
+            if partition.log.must_flush(now):
+                self.flush_log(partition, now, None)
+
+    def flush_log(self, partition: Partition, now: Now, then: FlushDone | None) -> None:
+        unflushed = partition.log.unflushed(now)
+        if unflushed is None:
+            return
+
+        def done(error: OSError | None, now: Now) -> None:
+            if error is not None:
+                partition.log.flush_failed()
+                self.hosting.fail(f"cannot flush {partition}: {error}")
+                return
+            partition.log.flushed(unflushed.end_offset)
+            if then is not None:
+                then(error, now)
+
+        self.flush((unflushed,), done)
+
+    def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
+        self._flush_count += 1
+        self._flushes[self._flush_count] = then
+        self.effects.append(Flush(self._flush_count, work))
+
+    def flushed(self, event: Flushed, now: Now) -> None:
+        self._flushes.pop(event.token)(event.error, now)
+
+    def tick(self, now: Now) -> None:
+        self.schedule.run(now)
+        self.purgatory.expire(now)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        times = (self.schedule.next_ms, self.purgatory.next_deadline_ms)
+        return min((time for time in times if time is not None), default=None)
+
+
+class DelayedCommit(Delayed):
+    """An answer that is true once the metadata log has it."""
+
+    waits_for_disk = True
+
+    def __init__(self, deadline_ms: int, response: Message, results: str) -> None:
+        super().__init__(deadline_ms)
+        self._response = response
+        self._results = results
+
+    def expire(self, now: Now) -> Message:
+        return self.failed(ErrorCode.REQUEST_TIMED_OUT)
+
+    def failed(self, error: ErrorCode) -> Message:
+        """The same answer, but what would have been done was not."""
+        results = tuple(
+            result if result.error_code else result.replace(error_code=error)
+            for result in getattr(self._response, self._results)
+        )
+        return self._response.replace(**{self._results: results})

@@ -1,0 +1,206 @@
+"""Incremental fetch sessions (KIP-227): a peer names its partitions once, then only changes.
+
+A session knows which of its partitions changed since it was last answered, because partitions
+tell it: an idle partition costs a fetch nothing, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tidelog.env import Rng
+from tidelog.errors import ErrorCode
+from tidelog.replica.partition import Partition
+from tidelog.types import ZERO_UUID, Offset, Uuid
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from tidelog.broker.handlers.fetch import DelayedFetch
+
+EVICTABLE_AFTER_MS = 120_000
+"""A session that was not used for this long makes room for a new one."""
+EPOCH_MAX = (1 << 31) - 1
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+PartitionKey = tuple[str | Uuid, int]
+"""A topic's name, or its id where the request has ids; and the partition's index."""
+
+
+class FetchedPartition:
+    """One partition of a session: what the peer asks for, and what it was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "known_high_watermark",
+        "known_log_start_offset",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "session",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, session: FetchSession, topic: str, topic_id: Uuid, index: int) -> None:
+        self.session = session
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.known_high_watermark: Offset = -1
+        self.known_log_start_offset: Offset = -1
+        self.partition: Partition | None = None
+
+    @property
+    def key(self) -> PartitionKey:
+        return (self.topic if self.topic_id == ZERO_UUID else self.topic_id), self.index
+
+    def update(self, asked: FetchPartition) -> None:
+        self.fetch_offset = asked.fetch_offset
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.max_bytes = asked.partition_max_bytes
+
+    def watch(self, partition: Partition | None) -> None:
+        """Be told when this partition changes, instead of the one before."""
+        if partition is self.partition:
+            return
+        if self.partition is not None:
+            self.partition.watchers.pop(self, None)
+        self.partition = partition
+        if partition is not None:
+            partition.watchers[self] = None
+
+    def partition_changed(self) -> None:
+        self.session.mark(self)
+
+
+class FetchSession:
+    """The partitions of one peer, those first that were not served for longest."""
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_follower: bool) -> None:
+        self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.is_follower = is_follower
+        self.expected_epoch = 1
+        self.last_used_ms = 0
+        self.partitions: OrderedDict[PartitionKey, FetchedPartition] = OrderedDict()
+        self.changed: dict[FetchedPartition, None] = {}
+        """Those that may have something new to tell."""
+        self.waiting: DelayedFetch | None = None
+
+    def mark(self, fetched: FetchedPartition) -> None:
+        self.changed[fetched] = None
+        if self.waiting is not None:
+            self.waiting.wake()
+
+    def update(self, request: FetchRequest) -> None:
+        """Take in the partitions that a request names, and let go of those that it forgets."""
+        for topic in request.topics:
+            for asked in topic.partitions:
+                fetched = FetchedPartition(self, topic.topic, topic.topic_id, asked.partition)
+                fetched = self.partitions.setdefault(fetched.key, fetched)
+                fetched.update(asked)
+                self.changed[fetched] = None
+        for forgotten in request.forgotten_topics_data:
+            name: str | Uuid = (
+                forgotten.topic if forgotten.topic_id == ZERO_UUID else forgotten.topic_id
+            )
+            for index in forgotten.partitions:
+                self._drop((name, index))
+
+    def _drop(self, key: PartitionKey) -> None:
+        fetched = self.partitions.pop(key, None)
+        if fetched is not None:
+            fetched.watch(None)
+            self.changed.pop(fetched, None)
+
+    def served(self, fetched: FetchedPartition) -> None:
+        """It got data: the others come first next time."""
+        self.partitions.move_to_end(fetched.key)
+
+    def close(self) -> None:
+        for key in list(self.partitions):
+            self._drop(key)
+
+
+class FetchSessions:
+    """All sessions of a broker, at most `slots`; beyond that new ones replace old ones."""
+
+    def __init__(self, slots: int, rng: Rng) -> None:
+        self.slots = slots
+        self._rng = rng
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """Least recently used first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def resolve(
+        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+    ) -> FetchSession | ErrorCode:
+        """The session that a request means, updated by it: a new, an old or a passing one."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._remove(request.session_id)
+            session_id = NO_SESSION
+            if request.session_epoch == INITIAL_EPOCH and request.topics:
+                session_id = self._free_id(is_follower, now_ms)
+            session = FetchSession(
+                session_id, uses_topic_ids=uses_topic_ids, is_follower=is_follower
+            )
+            if session_id != NO_SESSION:
+                self._sessions[session_id] = session
+        else:
+            found = self._continue(request, uses_topic_ids)
+            if isinstance(found, ErrorCode):
+                return found
+            session = found
+        session.last_used_ms = now_ms
+        session.update(request)
+        if session.id != NO_SESSION and not session.partitions:
+            self._remove(session.id)
+            session.id = NO_SESSION
+        return session
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.expected_epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.expected_epoch = (
+            1 if session.expected_epoch == EPOCH_MAX else (session.expected_epoch + 1)
+        )
+        self._sessions.move_to_end(session.id)
+        return session
+
+    def _free_id(self, is_follower: bool, now_ms: int) -> int:
+        if len(self._sessions) >= self.slots and not self._evict(is_follower, now_ms):
+            return NO_SESSION
+        while (session_id := self._rng.randrange(1, EPOCH_MAX)) in self._sessions:
+            pass
+        return session_id
+
+    def _evict(self, is_follower: bool, now_ms: int) -> bool:
+        """Followers may push out any consumer, others only who has not fetched for long."""
+        for session in self._sessions.values():
+            is_idle = now_ms - session.last_used_ms > EVICTABLE_AFTER_MS
+            if is_idle or (is_follower and not session.is_follower):
+                self._remove(session.id)
+                return True
+        return False
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()

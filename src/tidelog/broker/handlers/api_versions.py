@@ -1,0 +1,73 @@
+"""ApiVersions and UpdateFeatures: what this node can do, and at which level the cluster does it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.metadata.features import FEATURES
+from tidelog.wire.api import ApiKey
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from tidelog.wire.request import Request, Served
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+NAMES_SINCE = 3
+
+PRODUCE_ADVERTISED_MIN = 0
+"""librdkafka compresses only if version 0 is in the range, which nobody sends any more."""
+
+
+def api_versions(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, ApiVersionsRequest)
+    if request.version >= NAMES_SINCE and not (
+        SOFTWARE_NAME.fullmatch(message.client_software_name)
+        and SOFTWARE_NAME.fullmatch(message.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    image = broker.image
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=advertised(broker.served),
+        supported_features=tuple(
+            SupportedFeatureKey(
+                name=name,
+                # Before version 4 a minimum of 0 makes Java clients fail (KAFKA-17011).
+                min_version=(
+                    feature.level_min
+                    if request.version > NAMES_SINCE
+                    else max(feature.level_min, 1)
+                ),
+                max_version=feature.level_max,
+            )
+            for name, feature in sorted(FEATURES.items())
+        ),
+        finalized_features_epoch=image.offset,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ),
+    )
+
+
+def advertised(served: Served) -> tuple[ApiVersion, ...]:
+    return tuple(
+        ApiVersion(
+            api_key=key,
+            min_version=PRODUCE_ADVERTISED_MIN if key == ApiKey.PRODUCE else first,
+            max_version=last,
+        )
+        for key, (first, last) in sorted(served.items())
+    )

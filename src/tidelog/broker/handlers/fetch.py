@@ -1,0 +1,251 @@
+"""Fetch: reads for consumers and followers, with sessions and long polls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession
+from tidelog.broker.purgatory import Delayed
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.log.results import OffsetOutOfRange
+from tidelog.replica.partition import Partition
+from tidelog.types import Offset
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tidelog.wire.request import Request
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+READ_COMMITTED = 1
+TOPIC_IDS_SINCE = 13
+ANY_REPLICA_SINCE = 11
+"""Older consumers do not know that followers can serve them."""
+
+
+def fetch(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+    message = request.message
+    assert isinstance(message, FetchRequest)
+    replica_id = max(message.replica_id, message.replica_state.replica_id)
+    session = broker.fetch_sessions.resolve(
+        message,
+        uses_topic_ids=request.version >= TOPIC_IDS_SINCE,
+        is_follower=replica_id >= 0,
+        now_ms=now.monotonic_ms,
+    )
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session, session_id=NO_SESSION, responses=())
+    reading = Reading(broker, session, message, request.version, is_follower=replica_id >= 0)
+    reading.collect(now)
+    if message.max_wait_ms <= 0 or not session.partitions or reading.is_enough:
+        return reading.respond()
+    return DelayedFetch(reading, now.monotonic_ms + message.max_wait_ms)
+
+
+class DelayedFetch(Delayed):
+    """A long poll: completed by the append that satisfies it."""
+
+    def __init__(self, reading: Reading, deadline_ms: int) -> None:
+        super().__init__(deadline_ms)
+        self.reading = reading
+        self.session = reading.session
+        self.session_epoch = reading.session.expected_epoch
+        self.session.waiting = self
+
+    def wake(self) -> None:
+        """Something changed. The node looks at it once, when this step's appends are done."""
+        self.reading.broker.woken[self] = None
+
+    def maybe_complete(self, now: Now) -> None:
+        if not self.is_done:
+            self.reading.collect(now)
+            if self.reading.is_enough:
+                self.reading.broker.purgatory.complete(self, self._answer())
+
+    def expire(self, now: Now) -> Message:
+        self.reading.collect(now)
+        return self._answer()
+
+    def _answer(self) -> FetchResponse:
+        if self.session.expected_epoch != self.session_epoch:
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            return FetchResponse(error_code=code, session_id=NO_SESSION, responses=())
+        return self.reading.respond()
+
+    def forget(self) -> None:
+        if self.session.waiting is self:
+            self.session.waiting = None
+        if self.session.id == NO_SESSION:
+            self.session.close()
+
+
+class Reading:
+    """One pass over a session's partitions, repeated when a long poll is woken."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        session: FetchSession,
+        message: FetchRequest,
+        version: int,
+        *,
+        is_follower: bool,
+    ) -> None:
+        self.broker = broker
+        self.session = session
+        self.is_follower = is_follower
+        self.is_committed_only = message.isolation_level == READ_COMMITTED
+        self.needs_leader = is_follower or version < ANY_REPLICA_SINCE
+        self.is_full = message.session_epoch <= 0
+        self.bytes_max = min(message.max_bytes, broker.config.fetch_max_bytes)
+        self.bytes_min = min(message.min_bytes, self.bytes_max)
+        self.found: list[tuple[FetchedPartition, PartitionData]] = []
+        self.bytes = 0
+        self.must_answer = False
+
+    @property
+    def is_enough(self) -> bool:
+        return self.bytes >= self.bytes_min or self.must_answer
+
+    def collect(self, now: Now) -> None:
+        """Read what there is: all partitions of a full fetch, of others what changed."""
+        self.found, self.bytes, self.must_answer = [], 0, False
+        session = self.session
+        for fetched in list(session.partitions.values() if self.is_full else session.changed):
+            data = self._read(fetched, now)
+            records = data.records
+            size = 0 if records is None else len(records)
+            self.bytes += size
+            is_news = bool(size) or data.error_code or data.diverging_epoch.epoch >= 0
+            if not size and is_news:
+                self.must_answer = True
+            if is_news or self._is_watermark_news(fetched, data):
+                self.found.append((fetched, data))
+            elif self.is_full:
+                self.found.append((fetched, data))
+                session.changed.pop(fetched, None)
+            elif self._is_exhausted(fetched):
+                # Not read for want of room is not the same as having nothing.
+                session.changed.pop(fetched, None)
+
+    def _is_exhausted(self, fetched: FetchedPartition) -> bool:
+        partition = fetched.partition
+        return partition is None or fetched.fetch_offset >= self._readable_end(partition)
+
+    @staticmethod
+    def _is_watermark_news(fetched: FetchedPartition, data: PartitionData) -> bool:
+        return (
+            data.high_watermark != fetched.known_high_watermark
+            or data.log_start_offset != fetched.known_log_start_offset
+        )
+
+    def respond(self) -> FetchResponse:
+        """Tell what was found, and remember that it was told."""
+        topics: dict[Any, list[PartitionData]] = {}
+        for fetched, data in self.found:
+            topics.setdefault((fetched.topic, fetched.topic_id), []).append(data)
+            fetched.known_high_watermark = data.high_watermark
+            fetched.known_log_start_offset = data.log_start_offset
+            if data.records is not None and len(data.records):
+                self.session.served(fetched)
+                # Behind the others, but still with them: there may be more to read.
+                self.session.changed.pop(fetched, None)
+                self.session.changed[fetched] = None
+        response = FetchResponse(
+            session_id=self.session.id,
+            responses=tuple(
+                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
+                for (name, topic_id), partitions in topics.items()
+            ),
+        )
+        if self.session.id == NO_SESSION:
+            self.session.close()
+        return response
+
+    def _readable_end(self, partition: Partition) -> Offset:
+        if self.is_follower:
+            return partition.log.log_end_offset
+        if self.is_committed_only:
+            return partition.last_stable_offset
+        return partition.high_watermark
+
+    def _read(self, fetched: FetchedPartition, now: Now) -> PartitionData:
+        partition = self.broker.hosted(fetched.topic, fetched.topic_id, fetched.index, now)
+        if isinstance(partition, ErrorCode):
+            fetched.watch(None)
+            return _refused(fetched.index, partition)
+        fetched.watch(partition)
+        error = partition.check_leader_epoch(fetched.current_leader_epoch)
+        if error is ErrorCode.NONE and self.needs_leader and not partition.is_leader:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is not ErrorCode.NONE:
+            return _refused(fetched.index, error)
+        return self._read_log(fetched, partition)
+
+    def _read_log(self, fetched: FetchedPartition, partition: Partition) -> PartitionData:
+        log, offset = partition.log, fetched.fetch_offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        diverging = EpochEndOffset()
+        if fetched.last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(fetched.last_fetched_epoch)
+            if epoch < 0:
+                return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < fetched.last_fetched_epoch or end_offset < offset:
+                diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        end_offset = self._readable_end(partition)
+        records: Any = b""
+        if offset < end_offset and diverging.epoch < 0:
+            room = max(0, self.bytes_max - self.bytes)
+            try:
+                found = log.read(
+                    offset,
+                    end_offset,
+                    min(fetched.max_bytes, room),
+                    at_least_one=self.bytes == 0,
+                )
+            except OffsetOutOfRange:
+                return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+            records = b"" if found is None else found
+        return PartitionData(
+            partition_index=fetched.index,
+            error_code=ErrorCode.NONE,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=diverging,
+            aborted_transactions=self._aborted(partition, offset, end_offset, bool(len(records))),
+            records=records,
+        )
+
+    def _aborted(
+        self, partition: Partition, start: Offset, end: Offset, has_records: bool
+    ) -> tuple[AbortedTransaction, ...] | None:
+        if not self.is_committed_only:
+            return None
+        if not has_records:
+            return ()
+        return tuple(
+            AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+            for entry in partition.log.aborted_transactions(start, end)
+        )
+
+
+def _refused(index: int, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=error,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=b"",
+    )

@@ -1,0 +1,135 @@
+"""DescribeLogDirs, DescribeProducers, FindCoordinator: what tools ask about a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.replica.partition import Partition
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from tidelog.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from tidelog.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from tidelog.wire.request import Request
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+BATCHED_SINCE = 4
+NO_COORDINATOR = "groups and transactions are not there yet"
+
+
+def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, DescribeLogDirsRequest)
+    wanted = None
+    if message.topics is not None:
+        wanted = {(t.topic, index) for t in message.topics for index in t.partitions}
+    log_dir = broker.log_dir
+    usage = log_dir.disk.usage(log_dir.path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition in broker.hosting.by_name.values():
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            topics.setdefault(partition.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=partition.index,
+                    partition_size=partition.log.size_bytes,
+                    offset_lag=0,
+                    is_future_key=False,
+                )
+            )
+    result = DescribeLogDirsResult(
+        error_code=ErrorCode.NONE,
+        log_dir=log_dir.path,
+        topics=tuple(
+            DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+        total_bytes=usage.total_bytes,
+        usable_bytes=usage.free_bytes,
+    )
+    return DescribeLogDirsResponse(results=(result,))
+
+
+def describe_producers(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, DescribeProducersRequest)
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _producers(broker.led(topic.name, index, now), index)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _producers(partition: Partition | ErrorCode, index: int) -> PartitionResponse:
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(partition_index=index, error_code=partition, active_producers=())
+    return PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=tuple(
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=(
+                    -1
+                    if producer.current_txn_first_offset is None
+                    else producer.current_txn_first_offset
+                ),
+            )
+            for producer in partition.log.producers.active()
+        ),
+    )
+
+
+def find_coordinator(request: Request, broker: Broker, now: Now) -> Message:
+    """Nobody, so far: clients retry, and say so if they wait in vain."""
+    message = request.message
+    assert isinstance(message, FindCoordinatorRequest)
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if message.coordinator_keys:
+        return FindCoordinatorResponse(
+            coordinators=tuple(
+                Coordinator(
+                    key=key,
+                    node_id=-1,
+                    host="",
+                    port=-1,
+                    error_code=code,
+                    error_message=NO_COORDINATOR,
+                )
+                for key in message.coordinator_keys
+            )
+        )
+    if request.version >= BATCHED_SINCE:
+        return FindCoordinatorResponse()
+    return FindCoordinatorResponse(
+        error_code=code, error_message=NO_COORDINATOR, node_id=-1, port=-1
+    )

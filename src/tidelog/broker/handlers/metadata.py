@@ -1,0 +1,233 @@
+"""Metadata, DescribeTopicPartitions, DescribeCluster: who is there and who leads what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.handlers.topics import create_automatically
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import MetadataImage, PartitionState, Topic
+from tidelog.types import ZERO_UUID, Uuid
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from tidelog.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from tidelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tidelog.wire.request import Request
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+BROKERS_ENDPOINT = 1
+CONTROLLERS_ENDPOINT = 2
+PARTITIONS_A_PAGE_MAX = 2000
+
+
+def metadata(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, MetadataRequest)
+    image = broker.image
+    asked = message.topics
+    if asked is None or (not asked and request.version == 0):
+        topics = tuple(_topic(broker, image, topic) for topic in image.topics.values())
+    else:
+        topics = tuple(_asked(broker, image, topic, message, now) for topic in asked)
+    return MetadataResponse(
+        brokers=brokers(broker, image),
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+    )
+
+
+def brokers(broker: Broker, image: MetadataImage) -> tuple[MetadataResponseBroker, ...]:
+    """The live brokers, at the address of the listener that the client came by."""
+    found = []
+    for alive in image.alive_brokers():
+        endpoint = alive.endpoint(broker.listener)
+        if endpoint is not None:
+            found.append(
+                MetadataResponseBroker(
+                    node_id=alive.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=alive.rack,
+                )
+            )
+    return tuple(found)
+
+
+def _asked(
+    broker: Broker,
+    image: MetadataImage,
+    asked: MetadataRequestTopic,
+    message: MetadataRequest,
+    now: Now,
+) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        topic = image.topic_by_id(asked.topic_id)
+        if topic is None:
+            return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _topic(broker, image, topic)
+    if asked.name is None:
+        return _no_topic(ErrorCode.INVALID_REQUEST, None)
+    topic = image.topic(asked.name)
+    if topic is not None:
+        return _topic(broker, image, topic)
+    if not message.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
+        return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+    return _no_topic(create_automatically(broker, asked.name, now), asked.name)
+
+
+def _no_topic(
+    error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, partitions=())
+
+
+def _topic(broker: Broker, image: MetadataImage, topic: Topic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(
+            _partition(image, index, state) for index, state in topic.partitions.items()
+        ),
+    )
+
+
+def _partition(
+    image: MetadataImage, index: int, state: PartitionState
+) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=state.replicas,
+        isr_nodes=state.isr,
+        offline_replicas=_offline(image, state),
+    )
+
+
+def _offline(image: MetadataImage, state: PartitionState) -> tuple[int, ...]:
+    return tuple(replica for replica in state.replicas if not image.is_alive(replica))
+
+
+def describe_cluster(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, DescribeClusterRequest)
+    image = broker.image
+    if message.endpoint_type != BROKERS_ENDPOINT:
+        code = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if message.endpoint_type == CONTROLLERS_ENDPOINT
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        )
+        return DescribeClusterResponse(
+            error_code=code,
+            error_message=f"this listener tells of brokers, not of endpoint type "
+            f"{message.endpoint_type}",
+            endpoint_type=message.endpoint_type,
+            cluster_id="",
+            brokers=(),
+        )
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=tuple(
+            DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
+            for b in brokers(broker, image)
+        ),
+    )
+
+
+def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Message:
+    """Topics by name, page by page: the cursor says where the last page ended."""
+    message = request.message
+    assert isinstance(message, DescribeTopicPartitionsRequest)
+    image, cursor = broker.image, message.cursor
+    names = sorted({topic.name for topic in message.topics}) or list(image.topics)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    room = max(1, min(message.response_partition_limit, PARTITIONS_A_PAGE_MAX))
+    topics = []
+    next_cursor = None
+    for name in names:
+        first = cursor.partition_index if cursor and cursor.topic_name == name else 0
+        if room == 0:
+            next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topic(name)
+        if topic is None:
+            topics.append(_undescribed(name))
+            continue
+        indexes = [index for index in topic.partitions if index >= first]
+        shown, rest = indexes[:room], indexes[room:]
+        room -= len(shown)
+        topics.append(_described(image, topic, shown))
+        if rest:
+            next_cursor = DescribeTopicPartitionsResponseCursor(
+                topic_name=name, partition_index=rest[0]
+            )
+            break
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=next_cursor)
+
+
+def _undescribed(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        name=name,
+        topic_id=ZERO_UUID,
+        partitions=(),
+    )
+
+
+def _described(
+    image: MetadataImage, topic: Topic, indexes: list[int]
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in indexes:
+        state = topic.partitions[index]
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=(
+                    ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
+                ),
+                partition_index=index,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=state.replicas,
+                isr_nodes=state.isr,
+                eligible_leader_replicas=state.eligible_leader_replicas,
+                last_known_elr=state.last_known_elr,
+                offline_replicas=_offline(image, state),
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(partitions),
+    )

@@ -1,0 +1,199 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords: where things are, and from where on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.replica.partition import NO_EPOCH, Partition
+from tidelog.types import Offset
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tidelog.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from tidelog.wire.request import Request
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SINCE_VERSION = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The special timestamps that came later; older versions know no such thing."""
+READ_COMMITTED = 1
+CONSUMER = -1
+HIGH_WATERMARK = -1
+
+
+def list_offsets(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, ListOffsetsRequest)
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _list_one(
+                        broker.led(topic.name, asked.partition_index, now),
+                        asked,
+                        request.version,
+                        message,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _list_one(
+    partition: Partition | ErrorCode,
+    asked: ListOffsetsPartition,
+    version: int,
+    message: ListOffsetsRequest,
+) -> ListOffsetsPartitionResponse:
+    index = asked.partition_index
+    if isinstance(partition, Partition):
+        error = partition.check_leader_epoch(asked.current_leader_epoch)
+    else:
+        error = partition
+    if asked.timestamp < EARLIEST_PENDING_UPLOAD or version < SINCE_VERSION.get(asked.timestamp, 0):
+        error = ErrorCode.UNSUPPORTED_VERSION
+    if error is not ErrorCode.NONE:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+    assert isinstance(partition, Partition)
+    end_offset = partition.high_watermark
+    if message.replica_id != CONSUMER:
+        end_offset = partition.log.log_end_offset
+    elif message.isolation_level == READ_COMMITTED:
+        end_offset = partition.last_stable_offset
+    timestamp, offset, epoch = _find(partition, asked.timestamp, end_offset)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def _find(partition: Partition, timestamp: int, end_offset: Offset) -> tuple[int, Offset, int]:
+    """Timestamp, offset and leader epoch of what was asked for; -1, -1, -1 if there is none."""
+    log = partition.log
+    nothing = (-1, -1, NO_EPOCH)
+    match timestamp:
+        case -1:
+            return -1, end_offset, partition.leader_epoch
+        case -2 | -4:
+            start = log.log_start_offset
+            return -1, start, log.leader_epochs.epoch_for_offset(start)
+        case -3:
+            found = log.offset_of_max_timestamp(end_offset)
+        case -5 | -6:
+            return nothing  # there is no tiered storage
+        case _:
+            found = log.offset_for_timestamp(timestamp, end_offset)
+    return nothing if found is None else found
+
+
+def offset_for_leader_epoch(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, OffsetForLeaderEpochRequest)
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=tuple(
+                    _epoch_end(broker.led(topic.topic, asked.partition, now), asked)
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _epoch_end(partition: Partition | ErrorCode, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    if isinstance(partition, Partition):
+        error = partition.check_leader_epoch(asked.current_leader_epoch)
+    else:
+        error = partition
+    if error is not ErrorCode.NONE:
+        return EpochEndOffset(error_code=error, partition=asked.partition)
+    assert isinstance(partition, Partition)
+    epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    return EpochEndOffset(
+        error_code=ErrorCode.NONE,
+        partition=asked.partition,
+        leader_epoch=epoch,
+        end_offset=end_offset,
+    )
+
+
+def delete_records(request: Request, broker: Broker, now: Now) -> Message:
+    message = request.message
+    assert isinstance(message, DeleteRecordsRequest)
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    _delete_below(
+                        broker.led(topic.name, asked.partition_index, now),
+                        asked.partition_index,
+                        asked.offset,
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _delete_below(
+    partition: Partition | ErrorCode, index: int, offset: Offset
+) -> DeleteRecordsPartitionResult:
+    error, low_watermark = ErrorCode.NONE, -1
+    if isinstance(partition, ErrorCode):
+        error = partition
+    elif "delete" not in partition.log.config.cleanup_policy:
+        error = ErrorCode.POLICY_VIOLATION
+    else:
+        target = partition.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= target <= partition.high_watermark:
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
+        else:
+            partition.advance_log_start_offset(target)
+            low_watermark = partition.log.log_start_offset
+    return DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark, error_code=error
+    )

@@ -1,0 +1,133 @@
+"""Produce and InitProducerId: validate, append, answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.broker.purgatory import Delayed
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.log.results import Appended
+from tidelog.replica.partition import Partition
+from tidelog.wire.batch_validation import Refusal, ValidBatch, validate_produced
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tidelog.wire.request import Request
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+ACKS_ALL, ACKS_NONE, ACKS_LEADER = -1, 0, 1
+
+
+class Disconnect(NamedTuple):
+    """Instead of an answer: a client that wants none learns of an error by losing us."""
+
+    reason: str
+
+
+def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | Disconnect | None:
+    message = request.message
+    assert isinstance(message, ProduceRequest)
+    if message.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
+        return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
+    response = ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    _produce_one(
+                        broker.hosted(topic.name, topic.topic_id, data.index, now),
+                        data,
+                        request,
+                        now,
+                    )
+                    for data in topic.partition_data
+                ),
+            )
+            for topic in message.topic_data
+        )
+    )
+    if message.acks == ACKS_NONE:
+        return _disconnect_on_error(response)
+    return response
+
+
+def _produce_one(
+    partition: Partition | ErrorCode, data: PartitionProduceData, request: Request, now: Now
+) -> PartitionProduceResponse:
+    if isinstance(partition, Partition) and not partition.is_leader:
+        partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if isinstance(partition, ErrorCode):
+        return PartitionProduceResponse(index=data.index, error_code=partition, base_offset=-1)
+    batch = validate_produced(
+        b"" if data.records is None else data.records,
+        partition.produce_rules,
+        produce_version=request.version,
+        now_ms=now.wall_ms,
+    )
+    if isinstance(batch, Refusal):
+        return _refused(data.index, batch)
+    return _append(partition, batch, now)
+
+
+def _append(partition: Partition, batch: ValidBatch, now: Now) -> PartitionProduceResponse:
+    appended = partition.append(batch, now)
+    if isinstance(appended, Appended):
+        return PartitionProduceResponse(
+            index=partition.index,
+            error_code=ErrorCode.NONE,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+    return PartitionProduceResponse(index=partition.index, error_code=appended, base_offset=-1)
+
+
+def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refusal.error_code,
+        base_offset=-1,
+        record_errors=tuple(
+            BatchIndexAndErrorMessage(
+                batch_index=error.batch_index,
+                batch_index_error_message=error.batch_index_error_message,
+            )
+            for error in refusal.record_errors
+        ),
+        error_message=refusal.error_message,
+    )
+
+
+def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple(
+                    PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
+                    for data in topic.partition_data
+                ),
+            )
+            for topic in message.topic_data
+        )
+    )
+
+
+def _disconnect_on_error(response: ProduceResponse) -> Disconnect | None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                name = ErrorCode(partition.error_code).name
+                return Disconnect(f"Produce with acks=0 to {topic.name}-{partition.index}: {name}")
+    return None

@@ -1,0 +1,258 @@
+"""Starts a broker on its directory and stops it: format, recover, lead the metadata log, register.
+
+All of it happens before the first step or after the last one, so that it may block.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+from tidelog.broker.broker import Broker
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.log import log_config
+from tidelog.env import AlreadyLocked, Disk, DiskFull, Now, Rng
+from tidelog.errors import ErrorCode
+from tidelog.events import RemoveTree
+from tidelog.log.checkpoint import MalformedFile, MetaProperties
+from tidelog.log.config import LogConfig
+from tidelog.log.log_dir import LogDir, UnknownDirectory
+from tidelog.log.results import DamagedSegment
+from tidelog.metadata.features import FEATURES
+from tidelog.metadata.format import (
+    bootstrap_transaction,
+    feature_records,
+    formatted_directory,
+    random_uuid,
+)
+from tidelog.metadata.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from tidelog.metadata.records.topics import PartitionChangeRecord
+from tidelog.raft.metadata_log import MetadataLog
+from tidelog.types import Uuid, format_uuid
+from tidelog.wire.declare import Message
+
+log = logging.getLogger("tidelog.start")
+
+UNFENCED = -1
+QUORUM_STATE = "__cluster_metadata-0/quorum-state"
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
+
+
+class CannotLoad(Exception):
+    """One line that says why the node does not start, and what to do."""
+
+
+def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
+    """The broker, registered and leading what the metadata gives it."""
+    if len(config.data_dirs) > 1:
+        raise CannotLoad("log.dirs names several directories; this version works with one")
+    if [voter.node_id for voter in config.voters] not in ([], [config.node_id]):
+        raise CannotLoad(
+            "controller.quorum.voters names other nodes; this version runs a single node"
+        )
+    log_dir = LogDir(disk, config.data_dirs[0])
+    try:
+        log_dir.open()
+        properties = _identify(log_dir, config, disk, rng, now)
+        return _load(config, log_dir, properties, rng, now)
+    except AlreadyLocked:
+        raise CannotLoad(
+            f"{log_dir.path} is in use by another process; stop that one first"
+        ) from None
+    except (MalformedFile, UnknownDirectory) as error:
+        raise CannotLoad(str(error)) from error
+    except DamagedSegment as error:
+        raise CannotLoad(f"the metadata log cannot be trusted: {error}") from error
+    except DiskFull as error:
+        raise CannotLoad(f"{log_dir.path}: {error}; make room and start again") from error
+    except OSError as error:
+        raise CannotLoad(f"{log_dir.path}: {error}") from error
+
+
+def _identify(
+    log_dir: LogDir, config: BrokerConfig, disk: Disk, rng: Rng, now: Now
+) -> MetaProperties:
+    """Whose directory it is; an empty one becomes ours."""
+    properties = log_dir.read_meta_properties()
+    if properties is None:
+        cluster_id, directory_id = format_uuid(random_uuid(rng)), random_uuid(rng)
+        files = formatted_directory(cluster_id, config.node_id, directory_id, now.wall_ms)
+        for name, content in files.items():
+            disk.replace(f"{log_dir.path}/{name}", content)
+        log.info("formatted %s for cluster %s", log_dir.path, cluster_id)
+        return MetaProperties(cluster_id, config.node_id, directory_id)
+    if properties.node_id != config.node_id:
+        raise CannotLoad(
+            f"{log_dir.path} belongs to node {properties.node_id}, not to node {config.node_id}:"
+            " correct node.id or log.dirs"
+        )
+    return properties
+
+
+def _load(
+    config: BrokerConfig, log_dir: LogDir, properties: MetaProperties, rng: Rng, now: Now
+) -> Broker:
+    opened = log_dir.load_metadata_log(METADATA_LOG_CONFIG, now)
+    metadata = MetadataLog(opened, config.node_id, _stored_epoch(log_dir))
+    broker = Broker(config, properties.cluster_id, log_dir, metadata, rng)
+    _lead_metadata(broker, now)
+    image = broker.image
+    broker.config = config.with_dynamic(
+        image.cluster_configs(), image.broker_configs(config.node_id)
+    )
+    log_dir.load_all(
+        lambda topic: log_config(image.topic_configs(topic), broker.config), now, _progress
+    )
+    _set_strays_aside(broker)
+    _register(broker, properties.directory_id, now)
+    broker.hosting.adopt(now)
+    broker.start(now)
+    broker.effects += [RemoveTree(path) for path in log_dir.to_remove]
+    for key, damage in log_dir.damaged.items():
+        log.error("partition %s-%d stays offline: %s", *key, damage)
+    return broker
+
+
+def _progress(name: str, done: int, total: int) -> None:
+    if total and done == total:
+        log.debug("loaded %s, %d bytes", name, total)
+
+
+def _stored_epoch(log_dir: LogDir) -> int:
+    content = log_dir.disk.read_file(f"{log_dir.path}/{QUORUM_STATE}")
+    return 0 if content is None else int(json.loads(content)["leaderEpoch"])
+
+
+def _lead_metadata(broker: Broker, now: Now) -> None:
+    """A quorum of one elects itself: the epoch is durable before its first record."""
+    metadata, log_dir = broker.metadata, broker.log_dir
+    is_new = metadata.log.log_end_offset == 0
+    epoch = metadata.leader_epoch + 1
+    state = {
+        "clusterId": "",
+        "leaderId": broker.node_id,
+        "leaderEpoch": epoch,
+        "votedId": -1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": broker.node_id}],
+        "data_version": 0,
+    }
+    content = json.dumps(state, separators=(",", ":")).encode()
+    log_dir.disk.replace(f"{log_dir.path}/{QUORUM_STATE}", content)
+    metadata.become_leader(now)
+    assert metadata.leader_epoch == epoch
+    first: list[Message] = []
+    if is_new:
+        first = bootstrap_transaction(feature_records(), broker.config.min_insync_replicas)
+    _commit(broker, first, now)
+
+
+def _commit(broker: Broker, records: Sequence[Message], now: Now) -> None:
+    """Append, flush and commit at once; only while nothing is served."""
+    error = broker.metadata.append(records, now)
+    if error is not ErrorCode.NONE:
+        raise CannotLoad(f"the metadata log cannot be written: {error.name}")
+    unflushed = broker.metadata.log.unflushed(now)
+    if unflushed is not None:
+        unflushed.flush(broker.log_dir.disk)
+    broker.metadata.flushed(broker.metadata.log.log_end_offset)
+
+
+def _set_strays_aside(broker: Broker) -> None:
+    """A directory that the metadata does not place here is kept, under another name."""
+    image, log_dir = broker.image, broker.log_dir
+    for topic, index in [*log_dir.logs, *log_dir.damaged]:
+        known = image.topic(topic)
+        state = None if known is None else known.partitions.get(index)
+        is_placed = state is not None and broker.node_id in state.replicas
+        opened = log_dir.logs.get((topic, index))
+        if known is not None and opened is not None and opened.topic_id != known.topic_id:
+            is_placed = False
+        if not is_placed:
+            path = log_dir.set_aside(topic, index, broker.rng.randbytes(16))
+            log.warning("no topic has partition %s-%d: kept as %s", topic, index, path)
+
+
+def _register(broker: Broker, directory_id: Uuid, now: Now) -> None:
+    """As a controller and as a broker, which then leads its partitions in a new epoch each.
+
+    The epoch must be new: what was appended but not flushed may be gone after a crash, and
+    what takes its place must be told from it.
+    """
+    config, image = broker.config, broker.image
+    epoch = broker.metadata.log.log_end_offset
+    supported = sorted(FEATURES.items())
+    records: list[Message] = [
+        RegisterBrokerRecord(
+            broker_id=config.node_id,
+            incarnation_id=random_uuid(broker.rng),
+            broker_epoch=epoch,
+            end_points=tuple(
+                BrokerEndpoint(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in config.advertised_endpoints
+            ),
+            features=tuple(
+                BrokerFeature(
+                    name=name,
+                    min_supported_version=feature.level_min,
+                    max_supported_version=feature.level_max,
+                )
+                for name, feature in supported
+            ),
+            rack=config.broker_rack,
+            log_dirs=(directory_id,),
+        ),
+        BrokerRegistrationChangeRecord(
+            broker_id=config.node_id, broker_epoch=epoch, fenced=UNFENCED
+        ),
+        RegisterControllerRecord(
+            controller_id=config.node_id,
+            incarnation_id=random_uuid(broker.rng),
+            zk_migration_ready=False,
+            end_points=tuple(
+                ControllerEndpoint(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in config.controller_endpoints
+            ),
+            features=tuple(
+                ControllerFeature(
+                    name=name,
+                    min_supported_version=feature.level_min,
+                    max_supported_version=feature.level_max,
+                )
+                for name, feature in supported
+            ),
+        ),
+    ]
+    records += [
+        PartitionChangeRecord(
+            partition_id=place.partition,
+            topic_id=place.topic_id,
+            leader=config.node_id,
+            isr=None if state.isr == (config.node_id,) else (config.node_id,),
+        )
+        for place, state in image.partitions_of(config.node_id)
+    ]
+    _commit(broker, records, now)
+
+
+def stop_broker(broker: Broker, now: Now) -> None:
+    """A clean stop: everything durable, and the marker that says so."""
+    broker.metadata.log.close(now)
+    broker.log_dir.close(
+        now,
+        {key: p.high_watermark for key, p in broker.hosting.by_name.items()},
+        broker.image.broker_epoch(broker.node_id),
+    )

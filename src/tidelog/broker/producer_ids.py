@@ -1,0 +1,64 @@
+"""Ids for idempotent producers: blocks of them come from the controller, each id is given once."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tidelog.broker.handlers.producer_ids import DelayedProducerId
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.metadata.records.cluster import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+BLOCK_SIZE = 1000
+"""What a crash may waste; Kafka's."""
+
+
+class ProducerIds:
+    """The block at hand, and who waits for the next one."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._next = self._end = 0
+        self._waiting: deque[DelayedProducerId] = deque()
+
+    def take(self, delayed: DelayedProducerId, now: Now) -> bool:
+        """Whether there is an id; if not, delayed is answered with one when there is."""
+        if self._next < self._end:
+            return True
+        self._waiting.append(delayed)
+        if len(self._waiting) == 1:
+            self._ask(now)
+        return False
+
+    def next_id(self) -> int:
+        assert self._next < self._end
+        self._next += 1
+        return self._next - 1
+
+    def _ask(self, now: Now) -> None:
+        broker = self._broker
+        first = broker.metadata.latest.next_producer_id
+        record = ProducerIdsRecord(
+            broker_id=broker.node_id,
+            broker_epoch=broker.metadata.latest.broker_epoch(broker.node_id),
+            next_producer_id=first + BLOCK_SIZE,
+        )
+
+        def committed(now: Now) -> None:
+            self._next, self._end = first, first + BLOCK_SIZE
+            while self._waiting and self._next < self._end:
+                delayed = self._waiting.popleft()
+                if not delayed.is_done:
+                    broker.purgatory.complete(delayed, delayed.response(self.next_id()))
+            if self._waiting:
+                self._ask(now)
+
+        if broker.metadata.append([record], now, committed) is ErrorCode.NONE:
+            broker.flush_metadata(now)
+        else:
+            # No room on the disk: those who wait time out and ask again.
+            self._waiting.clear()

@@ -1,0 +1,78 @@
+"""Requests that wait: for records to come, for replicas, for metadata to be committed.
+
+What completes them is the event that they wait for, never a timer; the timer only ends the wait.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+
+from tidelog.env import Now
+from tidelog.wire.declare import Message
+
+
+class Delayed(ABC):
+    """An answer to come. It is completed once, by whichever comes first."""
+
+    waits_for_disk = False
+    """Whether it is the disk that will complete it, soon: a node that stops waits for that."""
+
+    def __init__(self, deadline_ms: int) -> None:
+        self.deadline_ms = deadline_ms
+        """By the monotonic clock."""
+        self.answer: Message | None = None
+        self.is_done = False
+
+    @abstractmethod
+    def expire(self, now: Now) -> Message:
+        """The answer when time is up."""
+
+    def forget(self) -> None:  # noqa: B027  # most leave no trace outside themselves
+        """Called when the answer is given or the client is gone: stop watching."""
+
+
+class Purgatory:
+    """Deadlines of all that waits, and what was completed since the node looked last."""
+
+    def __init__(self) -> None:
+        self._deadlines: list[tuple[int, int, Delayed]] = []
+        self._count = 0
+        self.completed: list[Delayed] = []
+        """In the order of completion; the node takes them at the end of each step."""
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def add(self, delayed: Delayed) -> None:
+        self._count += 1
+        heapq.heappush(self._deadlines, (delayed.deadline_ms, self._count, delayed))
+
+    def complete(self, delayed: Delayed, answer: Message) -> None:
+        """Give the answer; the first one counts."""
+        if delayed.is_done:
+            return
+        delayed.is_done = True
+        delayed.answer = answer
+        delayed.forget()
+        self.completed.append(delayed)
+
+    def cancel(self, delayed: Delayed) -> None:
+        """Its client is gone."""
+        if not delayed.is_done:
+            delayed.is_done = True
+            delayed.forget()
+
+    def expire(self, now: Now) -> None:
+        """Answer what has waited long enough."""
+        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+            _, _, delayed = heapq.heappop(self._deadlines)
+            if not delayed.is_done:
+                self.complete(delayed, delayed.expire(now))
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When expire has something to do again. What is done is dropped on the way."""
+        while self._deadlines and self._deadlines[0][2].is_done:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None

@@ -1,0 +1,63 @@
+"""Which function handles which API. What is not here is not served, and not advertised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.broker.handlers import (
+    api_versions,
+    configs,
+    fetch,
+    inspection,
+    metadata,
+    offsets,
+    produce,
+    producer_ids,
+    topics,
+)
+from tidelog.broker.handlers.produce import Disconnect
+from tidelog.broker.purgatory import Delayed
+from tidelog.env import Now
+from tidelog.wire.api import APIS, ApiKey, Listener
+from tidelog.wire.declare import Message
+from tidelog.wire.request import Request, Served
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+Handler = Callable[[Request, "Broker", Now], Message | Delayed | Disconnect | None]
+
+HANDLERS: dict[int, Handler] = {
+    ApiKey.PRODUCE: produce.produce,
+    ApiKey.FETCH: fetch.fetch,
+    ApiKey.LIST_OFFSETS: offsets.list_offsets,
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.FIND_COORDINATOR: inspection.find_coordinator,
+    ApiKey.API_VERSIONS: api_versions.api_versions,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: offsets.delete_records,
+    ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: inspection.describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: inspection.describe_producers,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+}
+
+SERVED: Served = {
+    key: (APIS[key].versions[0], APIS[key].versions[1] - APIS[key].latest_is_unstable)
+    for key in HANDLERS
+}
+CONTROLLER_SERVED: Served = {
+    key: versions
+    for key, versions in SERVED.items()
+    if Listener.CONTROLLER in APIS[key].listeners and key != ApiKey.FETCH
+}
+"""Without Fetch: there a controller means the quorum's log, which other nodes may not read yet."""

@@ -1,0 +1,40 @@
+"""What a broker does again and again, and what it does once, later."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from tidelog.env import Now
+
+Task = Callable[[Now], None]
+
+
+class Schedule:
+    """Tasks by the monotonic clock, in the order of their times."""
+
+    def __init__(self) -> None:
+        self._tasks: list[tuple[int, int, Task]] = []
+        self._count = 0
+
+    def at(self, time_ms: int, task: Task) -> None:
+        self._count += 1
+        heapq.heappush(self._tasks, (time_ms, self._count, task))
+
+    def every(self, interval_ms: int, first_ms: int, task: Task) -> None:
+        """First at first_ms; a late run does not make up for those that it missed."""
+
+        def run(now: Now) -> None:
+            task(now)
+            self.at(now.monotonic_ms + interval_ms, run)
+
+        self.at(first_ms, run)
+
+    def run(self, now: Now) -> None:
+        while self._tasks and self._tasks[0][0] <= now.monotonic_ms:
+            _, _, task = heapq.heappop(self._tasks)
+            task(now)
+
+    @property
+    def next_ms(self) -> int | None:
+        return self._tasks[0][0] if self._tasks else None

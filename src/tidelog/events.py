@@ -1,0 +1,83 @@
+"""What a node is told and what it asks for: the two closed unions of `node.step`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tidelog.log.results import Unflushed
+from tidelog.wire.request import Request
+
+ConnectionId = int
+"""Given by the shell, never reused while a node lives."""
+
+
+class Received(NamedTuple):
+    """A whole request of a connection. Its records are views: good for this step alone."""
+
+    connection: ConnectionId
+    request: Request
+    listener: str
+    """Which of the node's listeners it came by: clients are told addresses of that one."""
+
+
+class Disconnected(NamedTuple):
+    """The peer is gone; what it still waits for is forgotten."""
+
+    connection: ConnectionId
+
+
+class Ticked(NamedTuple):
+    """The time that `node.next_deadline_ms` named has come."""
+
+
+class Flushed(NamedTuple):
+    """A Flush is done; or it failed, and nobody knows how much of it."""
+
+    token: int
+    error: OSError | None = None
+
+
+Event = Received | Disconnected | Ticked | Flushed
+
+
+class Send(NamedTuple):
+    """One frame to a peer: buffers and file slices, in order."""
+
+    connection: ConnectionId
+    parts: list[Any]
+
+
+class CloseConnection(NamedTuple):
+    """Hang up, for a reason that an operator wants to read."""
+
+    connection: ConnectionId
+    reason: str
+
+
+class Flush(NamedTuple):
+    """Make what logs hold durable; answer with Flushed. Never done inside a step."""
+
+    token: int
+    work: tuple[Unflushed, ...]
+
+
+class ReplaceFile(NamedTuple):
+    """Write a small file anew, atomically and durably; of two for a path the later one wins."""
+
+    path: str
+    content: bytes
+
+
+class RemoveTree(NamedTuple):
+    """Delete a directory and what is in it: it may take longer than a step."""
+
+    path: str
+
+
+class StopProcess(NamedTuple):
+    """The node cannot go on: the shell ends the process, uncleanly."""
+
+    reason: str
+
+
+Effect = Send | CloseConnection | Flush | ReplaceFile | RemoveTree | StopProcess

@@ -1,0 +1,1 @@
+"""The quorum that keeps the metadata log."""

@@ -1,0 +1,124 @@
+"""`__cluster_metadata` as its leader writes it: decide, append, flush, and only then believe it.
+
+Two images: the latest has what was appended, for the next decision; the committed one has what
+a majority of voters holds durably, and is all that the broker goes by. A quorum of one commits
+with its own flush.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.metadata.batches import LoggedRecord, control_batch, data_batch, read_metadata
+from tidelog.metadata.delta import replay
+from tidelog.metadata.image import MetadataImage
+from tidelog.types import Offset
+from tidelog.wire.batch import BatchWalk
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.control_records import LeaderChangeMessage, LeaderChangeVoter
+
+READ_BYTES_MAX = 8 << 20
+
+Committed = Callable[[Now], None]
+
+
+class Pending(NamedTuple):
+    """A batch that is appended but not committed."""
+
+    end_offset: Offset
+    image: MetadataImage
+    records: Sequence[Message] = ()
+    then: Committed | None = None
+
+
+class MetadataLog:
+    """Invariant: committed_offset ≤ log end offset; the committed image is of that offset."""
+
+    def __init__(self, log: Log, node_id: int, leader_epoch: int) -> None:
+        self.log = log
+        self.node_id = node_id
+        self.leader_epoch = max(log.leader_epochs.latest, leader_epoch)
+        self.latest = self.committed = self._load(MetadataImage.empty())
+        self.committed_offset = log.log_end_offset
+        self._pending: deque[Pending] = deque()
+
+    def _load(self, image: MetadataImage) -> MetadataImage:
+        for logged in self.records():
+            image = replay(image, logged.record, logged.offset, logged.epoch)
+        return image
+
+    def records(self) -> Iterator[LoggedRecord]:
+        """All that the log holds, in order."""
+        offset = self.log.log_start_offset
+        while offset < self.log.log_end_offset:
+            found = self.log.read(offset, self.log.log_end_offset, READ_BYTES_MAX)
+            assert found is not None
+            for batch in BatchWalk(found.read(), check_crc=False):
+                offset = batch.next_offset
+                yield from read_metadata(batch)
+
+    def become_leader(self, now: Now) -> None:
+        """Begin an epoch: its first record says who leads."""
+        self.leader_epoch += 1
+        me = LeaderChangeVoter(voter_id=self.node_id)
+        message = LeaderChangeMessage(
+            version=0, leader_id=self.node_id, voters=(me,), granting_voters=(me,)
+        )
+        batch = control_batch(
+            [message],
+            base_offset=self.log.log_end_offset,
+            leader_epoch=self.leader_epoch,
+            timestamp_ms=now.wall_ms,
+        )
+        appended = self.log.append_built(batch, self.leader_epoch, now)
+        assert not isinstance(appended, ErrorCode), "no room for the first record of an epoch"
+        self._pending.append(Pending(self.log.log_end_offset, self.latest))
+
+    def append(
+        self, records: Sequence[Message], now: Now, then: Committed | None = None
+    ) -> ErrorCode:
+        """Append records as one batch, all or nothing; `then` is called once it is committed."""
+        if not records:
+            # Nothing to wait for, except for what was decided before.
+            if then is not None:
+                self._pending.append(Pending(self.log.log_end_offset, self.latest, (), then))
+            return ErrorCode.NONE
+        base_offset = self.log.log_end_offset
+        batch = data_batch(
+            records,
+            base_offset=base_offset,
+            leader_epoch=self.leader_epoch,
+            timestamp_ms=now.wall_ms,
+        )
+        appended = self.log.append_built(batch, self.leader_epoch, now)
+        if isinstance(appended, ErrorCode):
+            return appended
+        for delta, record in enumerate(records):
+            self.latest = replay(self.latest, record, base_offset + delta, self.leader_epoch)
+        self._pending.append(Pending(self.log.log_end_offset, self.latest, records, then))
+        return ErrorCode.NONE
+
+    def flushed(self, end_offset: Offset) -> tuple[list[Message], list[Committed]]:
+        """All below is durable here, which for a quorum of one is committed.
+
+        Returns the records that now count, and what to call once they were acted upon.
+        """
+        self.log.flushed(end_offset)
+        records: list[Message] = []
+        called: list[Committed] = []
+        while self._pending and self._pending[0].end_offset <= end_offset:
+            done = self._pending.popleft()
+            self.committed, self.committed_offset = done.image, done.end_offset
+            records += done.records
+            if done.then is not None:
+                called.append(done.then)
+        return records, called
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)

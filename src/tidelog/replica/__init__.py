@@ -1,0 +1,1 @@
+"""One replica of a partition: its log, its leadership, its high watermark."""

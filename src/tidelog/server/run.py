@@ -1,0 +1,102 @@
+"""Runs one node: opens its directory, listens, serves until told to stop, stops cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import resource
+import signal
+import socket
+import sys
+
+import uvloop
+
+from tidelog.broker.loading import CannotLoad, load_broker, stop_broker
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.listeners import Endpoint
+from tidelog.disk import RealDisk
+from tidelog.node import Node
+from tidelog.server.connection import Connection
+from tidelog.server.shell import Shell, now
+
+log = logging.getLogger("tidelog.server")
+
+LISTEN_BACKLOG = 1024
+STOP_SECONDS_MAX = 10.0
+"""What requests in flight get to be answered in, and slow readers to read."""
+
+
+def run(config: BrokerConfig) -> int:
+    """Blocks until SIGTERM or SIGINT; the exit code."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)-7s %(name)s %(message)s",
+    )
+    _raise_file_limit()
+    try:
+        return uvloop.run(_serve(config))
+    except CannotLoad as error:
+        log.error("%s", error)
+        return 1
+
+
+async def _serve(config: BrokerConfig) -> int:
+    disk = RealDisk()
+    broker = load_broker(config, disk, random.SystemRandom(), now())
+    shell = Shell(
+        Node(broker),
+        disk,
+        request_bytes_max=config.socket_request_max_bytes,
+        idle_ms_max=config.connections_max_idle_ms,
+    )
+    servers = [await _listen(shell, endpoint) for endpoint in config.bound_endpoints]
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, shell.stop)
+    # What is alive now lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    shell.start()
+    log.info(
+        "node %d of cluster %s serves %d partitions at %s",
+        config.node_id,
+        broker.cluster_id,
+        len(broker.hosting.by_name),
+        ", ".join(f"{e.name}://{e.host}:{e.port}" for e in config.bound_endpoints),
+    )
+    failure = await shell.stopping
+    for server in servers:
+        server.close()
+    if failure is not None:
+        log.error("stopping: %s", failure)
+        return 1
+    await shell.drain(STOP_SECONDS_MAX)
+    shell.close()
+    stop_broker(broker, now())
+    log.info("stopped cleanly")
+    return 0
+
+
+async def _listen(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    listener = shell.listener(endpoint.name)
+    try:
+        return await loop.create_server(
+            lambda: Connection(listener),
+            endpoint.host or None,
+            endpoint.port,
+            family=socket.AF_UNSPEC,
+            backlog=LISTEN_BACKLOG,
+        )
+    except OSError as error:
+        address = f"{endpoint.host}:{endpoint.port}"
+        raise CannotLoad(f"cannot listen on {address}: {error.strerror or error}") from error
+
+
+def _raise_file_limit() -> None:
+    """Every partition has a file or more, every connection one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,197 @@
+"""Drives a node with real sockets, files and clocks: starts its effects, brings it its events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tidelog.env import Disk, Now
+from tidelog.events import (
+    CloseConnection,
+    Disconnected,
+    Event,
+    Flush,
+    Flushed,
+    Received,
+    RemoveTree,
+    ReplaceFile,
+    Send,
+    StopProcess,
+    Ticked,
+)
+from tidelog.node import Node
+from tidelog.server.connection import Connection
+from tidelog.wire.request import Request, Served
+
+log = logging.getLogger("tidelog.server")
+
+IDLE_SWEEP_SECONDS = 5.0
+DISK_THREADS = 2
+DRAIN_POLL_SECONDS = 0.01
+
+
+def now() -> Now:
+    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class Shell:
+    """One event loop, one node."""
+
+    def __init__(self, node: Node, disk: Disk, *, request_bytes_max: int, idle_ms_max: int) -> None:
+        self.node = node
+        self.disk = disk
+        self.request_bytes_max = request_bytes_max
+        self.idle_ms_max = idle_ms_max
+        self.loop = asyncio.get_running_loop()
+        self.stopping: asyncio.Future[str | None] = self.loop.create_future()
+        """Resolved when the process should end: None if cleanly, else why not."""
+        self._connections: dict[int, Connection] = {}
+        self._connection_count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self._effects: dict[type[Any], Callable[[Any], None]] = {
+            Send: self._send,
+            CloseConnection: self._close_connection,
+            Flush: self._flush,
+            ReplaceFile: self._replace_file,
+            RemoveTree: self._remove_tree,
+            StopProcess: self._stop_process,
+        }
+
+    def listener(self, name: str) -> ShellListener:
+        """What connections of a listener talk to."""
+        return ShellListener(self, name)
+
+    def start(self) -> None:
+        """Take up what the node wants to do by itself."""
+        self.step(Ticked())
+        self.sweep_idle()
+
+    def stop(self) -> None:
+        """Told to: the process ends as soon as what is in flight is answered."""
+        if not self.stopping.done():
+            self.stopping.set_result(None)
+
+    async def drain(self, seconds_max: float) -> None:
+        """Answer what waits, and let slow readers read."""
+        for effect in self.node.stop(now()):
+            self._effects[type(effect)](effect)
+        deadline = self.loop.time() + seconds_max
+        for connection in self._connections.values():
+            connection.hold()
+        while self.loop.time() < deadline and (
+            self.node.is_busy or any(c.unsent_bytes for c in self._connections.values())
+        ):
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+
+    def step(self, event: Event) -> None:
+        for effect in self.node.step(event, now()):
+            self._effects[type(effect)](effect)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        deadline_ms = self.node.next_deadline_ms
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = deadline_ms - time.monotonic_ns() // 1_000_000
+        self._timer_ms = deadline_ms
+        self._timer = self.loop.call_later(max(0, delay) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.step(Ticked())
+
+    # What connections tell.
+
+    def connected(self, connection: Connection) -> None:
+        self._connection_count += 1
+        connection.id = self._connection_count
+        connection.last_active_ms = now().monotonic_ms
+        self._connections[connection.id] = connection
+
+    def received(self, connection: Connection, request: Request, listener: str) -> bool:
+        connection.last_active_ms = self._active_ms
+        self.step(Received(connection.id, request, listener))
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        if self._connections.pop(connection.id, None) is not None:
+            self.step(Disconnected(connection.id))
+
+    _active_ms = 0
+    """The clock of the idle sweep: coarse, so that a request need not ask the time twice."""
+
+    def sweep_idle(self) -> None:
+        """Close connections that were silent for too long; called again by itself."""
+        self._active_ms = now().monotonic_ms
+        for connection in list(self._connections.values()):
+            if self._active_ms - connection.last_active_ms > self.idle_ms_max:
+                connection.close(f"idle for {self.idle_ms_max} ms", logging.INFO)
+        self.loop.call_later(IDLE_SWEEP_SECONDS, self.sweep_idle)
+
+    # Effects.
+
+    def _send(self, effect: Send) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            connection.send(effect.parts)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            connection.close(effect.reason)
+
+    def _flush(self, effect: Flush) -> None:
+        def flush() -> OSError | None:
+            try:
+                for unflushed in effect.work:
+                    unflushed.flush(self.disk)
+            except OSError as error:
+                return error
+            return None
+
+        def done(future: asyncio.Future[OSError | None]) -> None:
+            if not future.cancelled():
+                self.step(Flushed(effect.token, future.result()))
+
+        self.loop.run_in_executor(self._threads, flush).add_done_callback(done)
+
+    def _replace_file(self, effect: ReplaceFile) -> None:
+        self.loop.run_in_executor(self._threads, self.disk.replace, effect.path, effect.content)
+
+    def _remove_tree(self, effect: RemoveTree) -> None:
+        self.loop.run_in_executor(self._threads, self.disk.remove_directory, effect.path)
+
+    def _stop_process(self, effect: StopProcess) -> None:
+        if not self.stopping.done():
+            self.stopping.set_result(effect.reason)
+
+    def close(self) -> None:
+        """After the last step: let the disk threads end what they began."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self._connections.values()):
+            connection.close("the node stops", logging.DEBUG)
+        self._threads.shutdown(wait=True)
+
+
+class ShellListener:
+    """One of a node's listeners."""
+
+    def __init__(self, shell: Shell, name: str) -> None:
+        self.name = name
+        self.served: Served = shell.node.served_at(name)
+        self.request_bytes_max = shell.request_bytes_max
+        self.connected = shell.connected
+        self.disconnected = shell.disconnected
+        self._received = shell.received
+
+    def received(self, connection: Connection, request: Request) -> bool:
+        return self._received(connection, request, self.name)
