@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.env import Disk, DiskFull, File, Now
-from tidelog.log.names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT, file_name
-from tidelog.log.producer_snapshot import write_snapshot
+from tidelog.env import Disk, File, Now
+from tidelog.log.names import LEADER_EPOCH_CHECKPOINT
+from tidelog.log.producer_replay import store_snapshot
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.results import Unflushed
 from tidelog.types import Offset
@@ -47,15 +47,7 @@ class Durability:
 
     def write_snapshot(self, offset: Offset, producers: ProducerStates) -> None:
         """The producers' state below an offset. A torn one is known by its checksum."""
-        path = f"{self.directory}/{file_name(offset, SNAPSHOT)}"
-        file = self.disk.open(path)
-        try:
-            file.truncate(0)
-            file.append((write_snapshot(producers),))
-        except DiskFull:
-            self.disk.remove(path)
-            raise
-        self._snapshots.append(file)
+        self._snapshots.append(store_snapshot(self.disk, self.directory, offset, producers))
         self.names_changed = True
 
     def truncated(self, offset: Offset) -> None:

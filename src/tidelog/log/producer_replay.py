@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tidelog.env import Disk
+from tidelog.env import Disk, DiskFull, File
 from tidelog.log.names import SNAPSHOT, file_name, parse_file_name
-from tidelog.log.producer_snapshot import read_snapshot
+from tidelog.log.producer_snapshot import read_snapshot, write_snapshot
 from tidelog.log.producer_state import (
     BATCHES_MAX,
     KnownBatch,
@@ -73,6 +73,19 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[Offset]:
     return [name.offset for name in found if name and name.kind == SNAPSHOT and not name.state]
 
 
+def store_snapshot(disk: Disk, directory: str, offset: Offset, producers: ProducerStates) -> File:
+    """The producers' state below an offset; still to be flushed. DiskFull leaves no file."""
+    path = f"{directory}/{file_name(offset, SNAPSHOT)}"
+    file = disk.open(path)
+    try:
+        file.truncate(0)
+        file.append((write_snapshot(producers),))
+    except DiskFull:
+        disk.remove(path)
+        raise
+    return file
+
+
 def delete_snapshots(disk: Disk, directory: str, *, above: Offset) -> None:
     """Of what has been cut off."""
     for offset in snapshot_offsets(disk, directory):
@@ -110,6 +123,8 @@ def load_snapshot(
 def replay(producers: ProducerStates, segments: Segments, start: Offset, end: Offset) -> None:
     """All batches of [start, end)."""
     for segment in segments.from_offset(start):
+        if segment.base_offset >= end or start >= end:
+            return  # what lies there has perhaps not been checked
         for position, header in segment.headers(segment.locate(start)):
             if header.base_offset >= end:
                 return

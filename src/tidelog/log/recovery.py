@@ -34,6 +34,7 @@ from tidelog.log.producer_replay import (
     replay,
     replay_batch,
     snapshot_offsets,
+    store_snapshot,
 )
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.results import DamagedSegment
@@ -99,9 +100,10 @@ class _Loader:
             self._load_producers()
         else:
             self._recover(recovery_point if epochs_known else 0)
+            is_clean = False
         if self.log_end_offset < self.log_start_offset:
             self._start_over()
-        self._tidy()
+        self._tidy(is_clean)
         metadata = self.disk.read_file(f"{self.path}/{PARTITION_METADATA}")
         topic_id = parse_partition_metadata(self.path, metadata) if metadata else ZERO_UUID
         return Log(
@@ -218,6 +220,9 @@ class _Loader:
                 # The end of the segment before did not reach the disk; nothing may follow it.
                 self._drop_from(index)
                 return
+            if index > first:
+                # One that was there may be from before a truncation.
+                store_snapshot(self.disk, self.path, segment.base_offset, self.producers)
             if not self._recover_segment(segment, index, recovery_point):
                 self._drop_from(index + 1)
                 return
@@ -286,14 +291,16 @@ class _Loader:
         delete_snapshots(self.disk, self.path, above=-1)
         self._start_empty(self.log_start_offset)
 
-    def _tidy(self) -> None:
-        """Epochs and snapshots that belong to nothing."""
+    def _tidy(self, is_clean: bool) -> None:
+        """Remove epochs and snapshots that belong to nothing."""
         # An epoch that begins at the end stays: it was elected and has written nothing so far.
         self.epochs.truncate_from_end(self.log_end_offset + 1)
         self.epochs.truncate_from_start(self.log_start_offset)
-        bases = {segment.base_offset for segment in self.segments}
         delete_snapshots(self.disk, self.path, above=self.log_end_offset)
         offsets = snapshot_offsets(self.disk, self.path)
+        kept = {segment.base_offset for segment in self.segments}
+        if is_clean:
+            kept.update(offsets[-1:])
         for offset in offsets:
-            if offset not in bases and offset != offsets[-1]:
+            if offset not in kept:
                 self.disk.remove(f"{self.path}/{file_name(offset, SNAPSHOT)}")

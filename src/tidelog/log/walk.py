@@ -18,7 +18,8 @@ from tidelog.wire.batch import (
 
 READ_BYTES = 1 << 20
 """Read at once; more where a batch is larger."""
-BATCH_BYTES_MAX = (1 << 31) - 1
+SECTOR_BYTES = 512
+"""What a disk writes whole or not at all."""
 
 _MAGIC_AT = 16
 
@@ -91,10 +92,16 @@ def _is_sound(segment: Segment, position: int, next_offset_min: Offset) -> bool:
 
 def is_lost_tail(segment: Segment, flaw: BatchFlaw) -> bool:
     """Whether from there to the end all looks like bytes that a crash kept from the disk: they
-    are missing, or they are zeros."""
+    are missing, or they are zeros, from the bad batch's start or a sector of it on."""
     if flaw.kind is FlawKind.INCOMPLETE:
         return True
     position = flaw.position
+    end = segment.size
+    if flaw.kind is FlawKind.BAD_CRC:
+        end = segment.batch_end(position)
+    elif position + HEADER.size < end:
+        end = position + HEADER.size
+    position = max(position, (end - 1) // SECTOR_BYTES * SECTOR_BYTES)
     while position < segment.size:
         chunk = segment.file.read(position, READ_BYTES)
         if chunk.count(0) != len(chunk):

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+SECTOR_BYTES = 512
+"""Lost bytes that read as zeros begin at a multiple of it, or where the last flush ended."""
+
+
 class Crashed(BaseException):
     """The power failed during this call. No `except Exception` may go on after it."""
 
@@ -46,6 +50,11 @@ class _Inode:
     def unsynced_bytes(self) -> int:
         """Appended since the last flush."""
         return len(self.content) - self.stable_size
+
+    def whole_sectors(self, kept: int) -> int:
+        """How many of the kept unsynced bytes lie before a sector that was lost."""
+        end = (self.stable_size + kept) // SECTOR_BYTES * SECTOR_BYTES
+        return max(0, end - self.stable_size)
 
     def after_crash(self, kept: int, zeros: int, *, is_cut: bool) -> _Inode:
         """With so many of the unsynced bytes. With none of them, what was cut off since the last
@@ -174,6 +183,8 @@ class SimulatedDisk:
                 unsynced = inode.unsynced_bytes
                 bytes_kept = min(keep_bytes(path, unsynced), unsynced)
                 lost = zeros(path, unsynced - bytes_kept)
+                if lost:
+                    bytes_kept = inode.whole_sectors(bytes_kept)
                 after = inode.after_crash(bytes_kept, lost, is_cut=keep_cuts)
             survivor._entries[path] = after
         survivor._durable = dict(survivor._entries)
