@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, request_class
-from tidelog.wire.codec import decoder, encoder
+from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
-from tidelog.wire.decoder import DecodeError
-from tidelog.wire.headers import RequestHeader, ResponseHeader
+from tidelog.wire.decoder import DecodeError, skip_tags
 
 Served = Mapping[int, tuple[int, int]]
 """Of each API key that a listener serves, the first and the last version."""
 
-KEY_AND_VERSION = Packing(">hh")
-LENGTH = Packing(">i")
+# A header up to the client id's length: it is the same in both of its versions.
+HEADER_START = Packing(">hhih")
+LENGTH_AND_CORRELATION = Packing(">ii")
+LENGTH_CORRELATION_AND_TAGS = Packing(">iix")
 
 
 class Request(NamedTuple):
@@ -38,26 +39,61 @@ class UnsupportedApiVersions(Exception):
         self.correlation_id = correlation_id
 
 
+_decoders: dict[tuple[int, int], Decoder] = {}
+"""Of the requests that have come so far: finding the class and its decoder takes a while."""
+
+
 def decode_request(frame: memoryview, served: Served) -> Request:
     """DecodeError if it is not one that is served: the connection is of no more use then.
 
     Bytes behind the request are ignored, as Kafka does.
     """
-    if len(frame) < KEY_AND_VERSION.size:
+    if len(frame) < HEADER_START.size:
         raise DecodeError(f"a request of {len(frame)} bytes")
-    key, version = KEY_AND_VERSION.unpack_from(frame)
-    api = APIS.get(key)
-    if api is None or key not in served:
+    key, version, correlation_id, size = HEADER_START.unpack_from(frame)
+    versions = served.get(key)
+    if versions is None:
         raise DecodeError(f"API key {key} is not served")
-    header, position = decoder(RequestHeader, api.request_header_version(version))(frame, 0)
-    assert isinstance(header, RequestHeader)
-    first, last = served[key]
-    if not first <= version <= last:
+    decode = _decoders.get((key, version))
+    if decode is None or not versions[0] <= version <= versions[1]:
+        decode = _find_decoder(key, version, versions, correlation_id)
+    client_id, position = _read_client_id(frame, size)
+    if APIS[key].is_flexible(version):
+        try:
+            position = skip_tags(frame, position) if frame[position] else position + 1
+        except IndexError:
+            raise DecodeError("the header ends before its tags") from None
+    message, _ = decode(frame, position)
+    return Request(key, version, correlation_id, client_id, message)
+
+
+def _find_decoder(
+    key: int, version: int, versions: tuple[int, int], correlation_id: int
+) -> Decoder:
+    if not versions[0] <= version <= versions[1]:
         if key == ApiKey.API_VERSIONS:
-            raise UnsupportedApiVersions(header.correlation_id)
-        raise DecodeError(f"{api.name} v{version} is not served, only v{first} to v{last}")
-    message, _ = decoder(request_class(key), version)(frame, position)
-    return Request(key, version, header.correlation_id, header.client_id, message)
+            raise UnsupportedApiVersions(correlation_id)
+        first, last = versions
+        name = APIS[key].name
+        raise DecodeError(f"{name} v{version} is not served, only v{first} to v{last}")
+    decode = _decoders[key, version] = decoder(request_class(key), version)
+    return decode
+
+
+def _read_client_id(frame: memoryview, size: int) -> tuple[str | None, int]:
+    """Its length is an int16 even in flexible versions: so that every broker can read it."""
+    start = HEADER_START.size
+    if size < 0:
+        if size < -1:
+            raise DecodeError("client_id has a negative length")
+        return None, start
+    end = start + size
+    if end > len(frame):
+        raise DecodeError(f"the header ends {end - len(frame)} bytes early")
+    try:
+        return str(frame[start:end], "utf-8"), end
+    except UnicodeDecodeError:
+        raise DecodeError("client_id is not UTF-8") from None
 
 
 def encode_response(request: Request, message: Message) -> list[Any]:
@@ -79,8 +115,10 @@ def refuse_api_versions(refused: UnsupportedApiVersions, served: Served) -> list
 
 def _frame(key: int, version: int, correlation_id: int, message: Message) -> list[Any]:
     parts: list[Any] = [b""]
-    header_version = APIS[key].response_header_version(version)
-    encoder(ResponseHeader, header_version)(ResponseHeader(correlation_id=correlation_id), parts)
     encoder(type(message), version)(message, parts)
-    parts[0] = LENGTH.pack(sum(map(len, parts)))
+    size = sum(map(len, parts))
+    if APIS[key].response_header_version(version):
+        parts[0] = LENGTH_CORRELATION_AND_TAGS.pack(size + 5, correlation_id)
+    else:
+        parts[0] = LENGTH_AND_CORRELATION.pack(size + 4, correlation_id)
     return parts

@@ -58,7 +58,9 @@ def test_bytes_behind_the_request_are_ignored() -> None:
         (request_frame(12, 0, b""), "HeartbeatRequest v0"),
         (request_frame(12, 0, encode(HEARTBEAT, 0)[:-1]), "HeartbeatRequest v0: ends 1 bytes"),
         (struct.pack(">hhih", 12, 0, 7, -2), "client_id has a negative length"),
-        (struct.pack(">hhih", 12, 0, 7, 9), "RequestHeader v1: ends 9 bytes early"),
+        (struct.pack(">hhih", 12, 4, 7, -1), "the header ends before its tags"),
+        (struct.pack(">hhih", 12, 0, 7, 1) + b"\xff" + bytes(9), "client_id is not UTF-8"),
+        (struct.pack(">hhih", 12, 0, 7, 9), "the header ends 9 bytes early"),
     ],
 )
 def test_what_is_no_request_is_refused(frame: bytes, complaint: str) -> None:
