@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from tidelog.env import FileSlice
@@ -38,7 +38,10 @@ class Outbox:
         waiting = sum(len(part) for part in self._parts if not isinstance(part, FileSlice))
         return waiting + self._transport.get_write_buffer_size()
 
-    def push(self, parts: Iterable[Any]) -> None:
+    def push(self, parts: list[Any]) -> None:
+        if not self._parts and not self._is_paused and not any(map(_is_slice, parts)):
+            self._transport.write(b"".join(parts))  # small, and nothing before it: the usual case
+            return
         self._parts.extend(parts)
         if not self._is_paused:
             self._pump()
@@ -77,3 +80,7 @@ class Outbox:
         if size < part.size:
             self._parts.appendleft(FileSlice(part.file, part.position + size, part.size - size))
         return data
+
+
+def _is_slice(part: object) -> bool:
+    return type(part) is FileSlice

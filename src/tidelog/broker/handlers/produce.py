@@ -38,24 +38,18 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
     assert isinstance(message, ProduceRequest)
     if message.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
-    response = ProduceResponse(
-        responses=tuple(
+    topics = []
+    for topic in message.topic_data:
+        answers = []
+        for data in topic.partition_data:
+            partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
+            answers.append(_produce_one(partition, data, request, now))
+        topics.append(
             TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple(
-                    _produce_one(
-                        broker.hosted(topic.name, topic.topic_id, data.index, now),
-                        data,
-                        request,
-                        now,
-                    )
-                    for data in topic.partition_data
-                ),
+                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
             )
-            for topic in message.topic_data
         )
-    )
+    response = ProduceResponse(responses=tuple(topics))
     if message.acks == ACKS_NONE:
         return _disconnect_on_error(response)
     return response
