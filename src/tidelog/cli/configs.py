@@ -113,6 +113,7 @@ def parse_configs(text: str) -> dict[str, str]:
             )
         if rest.startswith("["):
             value, bracket, rest = rest[1:].partition("]")
+            rest = rest.lstrip()
             if not bracket or (rest and not rest.startswith(",")):
                 raise click.BadParameter(
                     f"the brackets of {name.strip()} do not close", param_hint="--add-config"

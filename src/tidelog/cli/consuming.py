@@ -125,8 +125,8 @@ class Consuming:
                     continue
                 if self.records == records_max:
                     return
-                write(self.formatter.format(self.topic, index, batch, record))
                 self.records += 1
+                write(self.formatter.format(self.topic, index, batch, record))
             self._progress.show(self.records)
         self._positions[fetched.partition] = fetched.next_offset()
 

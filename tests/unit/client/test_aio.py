@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -94,6 +95,24 @@ def test_one_that_is_cancelled_leaves_the_others_alone():
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert client._tickets == {}
+        assert len(broker.accepted) == 1
+
+    run(scenario)
+
+
+def test_who_gives_up_does_not_end_the_connection_that_others_wait_for():
+    async def scenario(broker: SocketBroker, client: AsyncClient) -> None:
+        usual = broker.broker.handlers[ApiKey.API_VERSIONS]
+        go_on = threading.Event()
+        broker.broker.handlers[ApiKey.API_VERSIONS] = lambda r: (go_on.wait(5), usual(r))[1]
+        first = asyncio.create_task(offset(client))
+        second = asyncio.create_task(offset(client))
+        while not broker.broker.requests:
+            await asyncio.sleep(0.001)
+        first.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await second == 7
         assert len(broker.accepted) == 1
 
     run(scenario)

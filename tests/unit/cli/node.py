@@ -1,0 +1,81 @@
+"""`tidelog up` as a process of its own, with what a test asks of one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SCRIPT = str(Path(sys.executable).with_name("tidelog"))
+SECONDS_MAX = 60
+
+
+def free_port() -> int:
+    """The first of two that follow each other and that nobody listens on."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port = first.getsockname()[1]
+            with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+                return int(port)
+
+
+class Up:
+    """The command, once it has said that it is ready."""
+
+    def __init__(self, data_dir: Path, port: int, *arguments: str) -> None:
+        self.port = port
+        self.servers = f"127.0.0.1:{port}"
+        # A session of its own, for a test sends signals to the whole group.
+        self.process = subprocess.Popen(
+            [SCRIPT, "up", "--port", str(port), "--data-dir", str(data_dir), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.ready = self.process.stdout.readline()
+
+    @property
+    def node(self) -> int:
+        """The process id of its node."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        (child,) = children.read_text().split()
+        return int(child)
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; the exit code, and what the command said since it was ready."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str]:
+        said, _ = self.process.communicate(timeout=SECONDS_MAX)
+        return self.process.returncode, said
+
+
+@contextmanager
+def up(data_dir: Path, *arguments: str, port: int | None = None) -> Iterator[Up]:
+    command = Up(data_dir, free_port() if port is None else port, *arguments)
+    try:
+        yield command
+    finally:
+        if command.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(command.process.pid, signal.SIGKILL)
+        command.process.communicate(timeout=SECONDS_MAX)
+
+
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SCRIPT, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+    )

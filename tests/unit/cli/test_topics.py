@@ -1,0 +1,221 @@
+"""`tidelog topics`: its lines are Kafka's, its errors one line, its exit codes tell."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.unit.cli.cluster import CommandCluster, Run, runner
+from tests.unit.client.memory import MemoryBroker, topic_id
+
+from tidelog.types import format_uuid
+from tidelog.wire.api import ApiKey
+from tidelog.wire.messages.create_partitions import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from tidelog.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+
+
+@pytest.fixture
+def cluster() -> CommandCluster:
+    found = CommandCluster()
+    found.leaders = {"orders": {0: (1, 0), 1: (-1, 2)}, "returns": {0: (2, 0)}}
+    found.configs = {
+        "orders": [("retention.ms", "5", 1), ("min.insync.replicas", "2", 5)],
+        "returns": [("min.insync.replicas", "1", 4)],
+    }
+
+    def create(broker: MemoryBroker, request: Any) -> CreateTopicsResponse:
+        (topic,) = request.topics
+        exists = topic.name in found.leaders
+        result = CreatableTopicResult(
+            name=topic.name,
+            error_code=36 if exists else 0,
+            error_message=f"Topic '{topic.name}' already exists." if exists else None,
+        )
+        return CreateTopicsResponse(topics=(result,))
+
+    def delete(broker: MemoryBroker, request: Any) -> DeleteTopicsResponse:
+        return DeleteTopicsResponse(
+            responses=tuple(
+                DeletableTopicResult(name=topic.name, error_code=0) for topic in request.topics
+            )
+        )
+
+    def extend(broker: MemoryBroker, request: Any) -> CreatePartitionsResponse:
+        results = tuple(
+            CreatePartitionsTopicResult(
+                name=topic.name,
+                error_code=0 if topic.count > len(found.leaders[topic.name]) else 37,
+                error_message="would not be an increase",
+            )
+            for topic in request.topics
+        )
+        return CreatePartitionsResponse(results=results)
+
+    found.handle(ApiKey.CREATE_TOPICS, create)
+    found.handle(ApiKey.DELETE_TOPICS, delete)
+    found.handle(ApiKey.CREATE_PARTITIONS, extend)
+    return found
+
+
+@pytest.fixture
+def run(cluster: CommandCluster, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner(cluster, monkeypatch, "topics")
+
+
+def request(cluster: CommandCluster, key: int) -> Any:
+    (found,) = [m for broker in cluster.brokers.values() for m in broker.asked(key)]
+    return found
+
+
+def test_topics_are_listed_by_name(run):
+    assert run("--list").output == "orders\nreturns\n"
+    assert run("--list", "--topic", "ord.*").output == "orders\n"
+    assert run("--list", "--topic", "ord").output == ""
+    assert run("--list", "--topic", "nope, returns").output == "returns\n"
+    assert json.loads(run("--list", "--json").output) == ["orders", "returns"]
+
+
+def test_topics_are_described_in_kafkas_lines(run):
+    answer = run("--describe", "--topic", "orders")
+    assert answer.exit_code == 0
+    assert answer.output == (
+        f"Topic: orders\tTopicId: {format_uuid(topic_id('orders'))}\tPartitionCount: 2\t"
+        "ReplicationFactor: 1\tConfigs: retention.ms=5\n"
+        "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\t"
+        "LastKnownElr: N/A\n"
+        "\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 1\tIsr: 1\tElr: N/A\t"
+        "LastKnownElr: N/A\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "partitions"),
+    [
+        ("--unavailable-partitions", [("orders", 1)]),
+        ("--under-replicated-partitions", []),
+        ("--under-min-isr-partitions", [("orders", 0), ("orders", 1)]),
+        ("--at-min-isr-partitions", [("returns", 0)]),
+    ],
+)
+def test_partitions_in_trouble_are_found(run, flag, partitions):
+    lines = run("--describe", flag).output.splitlines()
+    fields = [line.split("\t") for line in lines]
+    assert [(f[1].split()[1], int(f[2].split()[1])) for f in fields] == partitions
+
+
+def test_topics_with_overrides_are_shown_without_their_partitions(run):
+    (line,) = run("--describe", "--topics-with-overrides").output.splitlines()
+    assert line.startswith("Topic: orders\t")
+
+
+def test_a_topic_is_found_by_its_id(run):
+    answer = run("--describe", "--topic-id", format_uuid(topic_id("returns")))
+    assert answer.output.startswith("Topic: returns\t")
+
+
+def test_json_tells_topics_configs_and_partitions(run):
+    (orders, returns) = json.loads(run("--describe", "--json").output)
+    assert (orders["topic"], orders["configs"]) == ("orders", {"retention.ms": "5"})
+    assert [p["leader_id"] for p in orders["partitions"]] == [1, -1]
+    assert returns["topic"] == "returns"
+
+
+def test_a_topic_is_created_with_what_was_said(cluster, run):
+    answer = run("--create", "--topic", "new", "--partitions", "3", "--config", "retention.ms=5")
+    assert (answer.exit_code, answer.output) == (0, "Created topic new.\n")
+    (topic,) = request(cluster, ApiKey.CREATE_TOPICS).topics
+    assert (topic.num_partitions, topic.replication_factor) == (3, -1)
+    assert topic.configs[0].name == "retention.ms"
+
+
+def test_replicas_can_be_placed(cluster, run):
+    run("--create", "--topic", "new", "--replica-assignment", "1:2,2:3")
+    (topic,) = request(cluster, ApiKey.CREATE_TOPICS).topics
+    assert [a.broker_ids for a in topic.assignments] == [(1, 2), (2, 3)]
+
+
+def test_an_existing_topic_is_an_error_unless_it_is_fine(run):
+    answer = run("--create", "--topic", "orders")
+    assert answer.exit_code == 1
+    assert answer.output == "Error: topic orders: Topic 'orders' already exists.\n"
+    answer = run("--create", "--topic", "orders", "--if-not-exists")
+    assert (answer.exit_code, answer.output) == (0, "")
+
+
+def test_names_that_collide_in_metrics_are_warned_of(run):
+    answer = run("--create", "--topic", "a_b.c")
+    assert "could collide" in answer.output
+    assert answer.exit_code == 0
+
+
+def test_topics_are_deleted_by_pattern(cluster, run):
+    answer = run("--delete", "--topic", ".*")
+    assert answer.output == "Deleted topic orders.\nDeleted topic returns.\n"
+    assert len(request(cluster, ApiKey.DELETE_TOPICS).topics) == 2
+
+
+@pytest.mark.parametrize("action", ["--delete", "--describe", "--alter"])
+def test_a_missing_topic_is_an_error_unless_it_is_fine(run, action):
+    more = ["--partitions", "4"] if action == "--alter" else []
+    answer = run(action, "--topic", "nope", *more)
+    assert answer.exit_code == 1
+    assert answer.output.startswith("Error: Topic 'nope' does not exist as expected")
+    answer = run(action, "--topic", "nope", "--if-exists", *more)
+    assert (answer.exit_code, answer.output) == (0, "")
+
+
+def test_partitions_are_added_where_the_user_says(cluster, run):
+    answer = run(
+        "--alter", "--topic", "orders", "--partitions", "4", "--replica-assignment", "1,2,3,1"
+    )
+    assert answer.output == "Topic orders has 4 partitions.\n"
+    (topic,) = request(cluster, ApiKey.CREATE_PARTITIONS).topics
+    assert topic.count == 4
+    assert [a.broker_ids for a in topic.assignments] == [(3,), (1,)]
+
+
+def test_fewer_partitions_are_refused_by_the_broker(run):
+    answer = run("--alter", "--topic", "orders", "--partitions", "1")
+    assert (answer.exit_code, answer.output) == (
+        1,
+        "Error: topic orders: would not be an increase\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say what to do: --create, --delete, --describe, --list, --alter"),
+        (["--create"], "--create needs --topic NAME"),
+        (["--alter", "--topic", "orders"], "--alter needs --partitions N"),
+        (["--describe", "--config", "a=b"], "--config goes with --create"),
+        (["--create", "--topic", "a", "--config", "a"], "'a' is not NAME=VALUE"),
+        (
+            ["--create", "--topic", "a", "--replica-assignment", "1", "--partitions", "1"],
+            "stands in place of",
+        ),
+        (["--create", "--topic", "a", "--replica-assignment", "1:x"], "is not like 1:2,2:3"),
+        (["--create", "--topic", "a", "--replica-assignment", "1:1"], "names a broker twice"),
+        (["--list", "--topic", "("], "is no regular expression"),
+        (["--create", "--topic", "a", "--partitions", "0"], "0 is not in the range"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2_and_says_what_is_right(run, arguments, said):
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert said in answer.output
+
+
+def test_a_cluster_that_is_gone_is_one_line_that_says_what_to_do(cluster, run):
+    cluster.alive.clear()
+    answer = run("--list")
+    assert answer.exit_code == 1
+    (line,) = answer.output.splitlines()
+    assert line.startswith("Error: cannot reach a broker at broker:1,broker:2,broker:3")
+    assert "connection refused" in line
+    assert "`tidelog up`" in line

@@ -1,0 +1,186 @@
+"""`tidelog up` and `tidelog start`: real processes, ended in every way."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.node import SCRIPT, SECONDS_MAX, free_port, run, up
+
+
+pytestmark = pytest.mark.slow  # every command is a process
+
+
+def ended(process_id: int) -> bool:
+    """Wait until this process, of which we are not the parent, is gone."""
+    try:
+        descriptor = os.pidfd_open(process_id)
+    except ProcessLookupError:
+        return True
+    try:
+        readable, _, _ = select.select([descriptor], [], [], SECONDS_MAX)
+        return bool(readable)
+    finally:
+        os.close(descriptor)
+
+
+def test_one_line_says_where_it_is_ready_and_the_data_outlives_it(tmp_path):
+    data = tmp_path / "data"
+    with up(data) as command:
+        assert command.ready == f"Tidelog is ready at {command.servers} (1 node, data in {data})\n"
+        produced = run(
+            "produce", "--bootstrap-server", command.servers, "--topic", "orders", stdin="a\nb\n"
+        )
+        assert produced.returncode == 0, produced.stderr
+        assert command.end(signal.SIGINT) == (0, "")
+    assert "stopped cleanly" in (data / "node-1.log").read_text()
+    with up(data, port=command.port) as again:
+        consumed = run(
+            "consume", "--bootstrap-server", again.servers, "--topic", "orders",
+            "--from-beginning", "--max-messages", "2",
+        )  # fmt: skip
+        assert consumed.stdout == "a\nb\n"
+        assert again.end() == (0, "")
+
+
+def test_ctrl_c_reaches_the_whole_group_and_stops_it_cleanly(tmp_path):
+    with up(tmp_path) as command:
+        node = command.node
+        assert os.getpgid(node) == os.getpgid(command.process.pid)
+        os.killpg(command.process.pid, signal.SIGINT)
+        assert command.wait() == (0, "")
+        assert ended(node)
+    assert "stopped cleanly" in (tmp_path / "node-1.log").read_text()
+
+
+def test_the_node_ends_with_a_command_that_is_killed(tmp_path):
+    with up(tmp_path) as command:
+        node = command.node
+        command.end(signal.SIGKILL)
+        assert ended(node)
+
+
+def test_a_dead_node_is_told_and_not_restarted(tmp_path):
+    with up(tmp_path) as command:
+        node = command.node
+        os.kill(node, signal.SIGKILL)
+        code, said = command.wait()
+    assert code == 1
+    assert f"node 1 (process {node}) ended with SIGKILL; see {tmp_path / 'node-1.log'}" in said
+
+
+def test_configs_reach_the_node(tmp_path):
+    with up(tmp_path, "--config", "num.partitions=5", "--config", "log.retention.ms=7") as command:
+        server = ("--bootstrap-server", command.servers)
+        run("topics", *server, "--create", "--topic", "orders")
+        described = run("topics", *server, "--describe", "--topic", "orders").stdout
+        assert "PartitionCount: 5" in described
+        assert "retention.ms=7" in described
+
+
+def refused(*arguments: str) -> str:
+    answer = run(*arguments)
+    assert answer.returncode == 1
+    (line,) = answer.stderr.splitlines()
+    assert answer.stdout == ""
+    return line
+
+
+def test_more_nodes_than_this_version_runs_are_refused(tmp_path):
+    line = refused("up", "--nodes", "3", "--data-dir", str(tmp_path / "data"))
+    assert line == "Error: --nodes 3: this version runs a single node; leave --nodes at 1"
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_directory_of_another_number_of_nodes_is_refused(tmp_path):
+    (tmp_path / "cluster.properties").write_text("nodes=3\n")
+    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    assert "holds a cluster of 3 nodes: start it with --nodes 3" in line
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    assert "is not empty, and `tidelog up` did not make it" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("distance", [0, 1])
+def test_a_port_in_use_is_named(tmp_path, distance):
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port + distance)):
+        line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
+    assert f"port {port + distance}: " in line
+    assert "choose others with --port" in line
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("num.partitions=none", "num.partitions"),
+        ("no.such.config=1", "no.such.config"),
+        ("node.id=7", "`tidelog up` sets it itself"),
+    ],
+)
+def test_a_bad_config_is_one_line(tmp_path, config, said):
+    assert said in refused("up", "--data-dir", str(tmp_path / "data"), "--config", config)
+    assert not (tmp_path / "data").exists()
+
+
+def test_ports_must_fit(tmp_path):
+    assert "no room for 2 ports" in refused("up", "--port", "65535", "--data-dir", str(tmp_path))
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    port = free_port()
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "process.roles=broker,controller\n"
+        "node.id=1\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},\\\n  CONTROLLER://127.0.0.1:{port + 1}\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.voters=1@127.0.0.1:{port + 1}\n"
+        f"log.dirs={tmp_path / 'logs'}\n"
+    )
+    return path
+
+
+def test_start_runs_the_node_of_a_file(properties):
+    port = properties.read_text().split("127.0.0.1:")[1].split(",")[0]
+    process = subprocess.Popen(
+        [SCRIPT, "start", str(properties), "--override", "num.partitions=4"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        while " serves " not in (line := process.stderr.readline()):
+            assert line, "it ended before it served"
+        server = ("--bootstrap-server", f"127.0.0.1:{port}")
+        assert run("topics", *server, "--create", "--topic", "a").stdout == "Created topic a.\n"
+        assert "PartitionCount: 4" in run("topics", *server, "--describe", "--topic", "a").stdout
+    finally:
+        process.terminate()
+        _, rest = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0
+    assert "stopped cleanly" in rest
+
+
+def test_start_names_the_file_of_a_bad_config(properties):
+    properties.write_text("num.partitions=zero\n" + properties.read_text())
+    line = refused("start", str(properties))
+    assert line.startswith(f"Error: {properties}: ")
+    assert "num.partitions" in line
+
+
+def test_start_wants_a_file():
+    answer = run("start", "no-such-file.properties")
+    assert answer.returncode == 2
+    assert "does not exist" in answer.stderr
