@@ -227,3 +227,18 @@ def is_unused(name: str) -> bool:
 
 def unknown(name: str) -> str:
     return f"Unknown configuration {name}: neither Kafka nor Tidelog has it"
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The keys that say the same in other units, the one that counts most first: itself alone
+    for most."""
+    return _SYNONYMS.get(name, (name,))
+
+
+_SYNONYMS = {
+    member.name: tuple(synonym.name for synonym in key.synonyms)
+    for key in TOPIC_KEYS.values()
+    for member in key.synonyms
+    # How often flushing is looked at is a key of its own; it only stands in where none is.
+    if member.name != "log.flush.scheduler.interval.ms"
+}

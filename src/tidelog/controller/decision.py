@@ -1,0 +1,30 @@
+"""What a decision consists of, and how one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from tidelog.errors import ErrorCode
+from tidelog.wire.declare import Message
+
+R = TypeVar("R")
+
+RECORDS_MAX = 10_000
+"""What one request may write: all its records stand in one batch, which is atomic."""
+
+
+class Decision(NamedTuple, Generic[R]):
+    """Records to append as one batch, and the answer to give once they are committed."""
+
+    records: Sequence[Message]
+    response: R
+
+
+class Refused(Exception):
+    """A part of a request that is refused; it ends in the answer, never further up."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message

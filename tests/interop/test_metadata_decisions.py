@@ -1,0 +1,155 @@
+"""The controller's decisions against a live node of Apache Kafka: the same requests in the same
+order, and every answer is equal, messages for people included."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.apache import ApacheKafka
+from tests.unit.controller.scripts import SCRIPTS, Model, transcript
+from tidelog.config.broker import BrokerConfig
+from tidelog.types import ZERO_UUID
+from tidelog.wire.api import APIS, response_class
+from tidelog.wire.codec import decoder, encode
+from tidelog.wire.declare import Message, Struct
+from tidelog.wire.headers import RequestHeader, ResponseHeader
+from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+pytestmark = pytest.mark.interop
+
+
+class Connection:
+    """Sends one request at a time in its newest version."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
+
+    def ask(self, request: Message) -> Message:
+        assert request.API_KEY is not None
+        api = APIS[request.API_KEY]
+        version = api.versions[1]
+        header = RequestHeader(
+            request_api_key=api.key,
+            request_api_version=version,
+            correlation_id=1,
+            client_id="decisions",
+        )
+        frame = encode(header, api.request_header_version(version)) + encode(request, version)
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        (size,) = struct.unpack(">i", self._receive(4))
+        answer = memoryview(self._receive(size))
+        _, position = decoder(ResponseHeader, api.response_header_version(version))(answer, 0)
+        message, _ = decoder(response_class(api.key), version)(answer, position)
+        return message
+
+    def _receive(self, size: int) -> bytes:
+        received = b""
+        while len(received) < size:
+            part = self.socket.recv(size - len(received))
+            assert part, "the node closed the connection"
+            received += part
+        return received
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka(properties={"log.retention.hours": "100", "num.partitions": "2"}) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def connection(kafka: ApacheKafka) -> Iterator[Connection]:
+    opened = Connection(kafka.bootstrap_servers)
+    yield opened
+    opened.socket.close()
+
+
+def comparable(answer: Any) -> Any:
+    """Without ids, which chance gives, and in the order of names, which is not promised."""
+    if isinstance(answer, Struct):
+        return {
+            name: getattr(answer, name) != ZERO_UUID
+            if name == "topic_id"
+            else comparable(getattr(answer, name))
+            for name in type(answer).FIELDS
+        }
+    if isinstance(answer, tuple):
+        return sorted((comparable(item) for item in answer), key=repr)
+    return int(answer) if isinstance(answer, int) else answer
+
+
+def without_what_is_ours_alone(answer: Message, known: set[str]) -> Message:
+    """Documentation is ours; keys that we do not have are Kafka's."""
+    if not isinstance(answer, DescribeConfigsResponse):
+        return answer
+    for result in answer.results:
+        kept = []
+        for one in result.configs:
+            if one.name in known:
+                one.documentation = None  # type: ignore[misc]
+                kept.append(one)
+        result.configs = tuple(kept)  # type: ignore[misc]
+    return answer
+
+
+def agree(ours: Any, theirs: Any) -> bool:
+    """Equal, but that a refusal of ours may go on and say what is allowed."""
+    if isinstance(ours, dict):
+        return all(agree(ours[name], theirs[name]) for name in ours)
+    if isinstance(ours, list):
+        return len(ours) == len(theirs) and all(map(agree, ours, theirs))
+    if isinstance(ours, str) and " (allowed: " in ours:
+        return ours.startswith(theirs or "?")
+    return bool(ours == theirs)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_answers_agree(name: str, kafka: ApacheKafka, connection: Connection) -> None:
+    model = Model(BrokerConfig.from_properties(kafka.properties), random.Random(1))
+    known = model.known_keys() - {"listeners"}  # its default is ours
+    for number, request in enumerate(SCRIPTS[name](name)):
+        ours = comparable(without_what_is_ours_alone(model.ask(request), known))
+        theirs = None
+        # A broker takes a change over a moment after it was answered.
+        for _ in range(50 if isinstance(request, DescribeConfigsRequest) else 1):
+            theirs = comparable(without_what_is_ours_alone(connection.ask(request), known))
+            if agree(ours, theirs):
+                break
+            threading.Event().wait(0.1)
+        assert agree(ours, theirs), f"request {number}: {request}\n{ours}\n{theirs}"
+
+
+TRANSCRIPT = Path(__file__).parents[1] / "data" / "decisions.txt"
+
+
+def test_the_transcript_that_unit_tests_go_by_is_what_kafka_answers() -> None:
+    """On a node of its own, because the scripts have changed the other one. With
+    REWRITE_TRANSCRIPTS=1 the file is written anew."""
+    with ApacheKafka(properties={"log.retention.hours": "100", "num.partitions": "2"}) as node:
+        connection = Connection(node.bootstrap_servers)
+        model = Model(BrokerConfig.from_properties(node.properties), random.Random(1))
+        lines = []
+        for name, script in SCRIPTS.items():
+            for request in script(name):
+                ours = transcript(request, model.ask(request))
+                theirs = transcript(request, connection.ask(request))
+                for _ in range(50 if isinstance(request, DescribeConfigsRequest) else 0):
+                    if ours == theirs:
+                        break
+                    threading.Event().wait(0.1)
+                    theirs = transcript(request, connection.ask(request))
+                lines += theirs
+        connection.socket.close()
+    if os.environ.get("REWRITE_TRANSCRIPTS"):
+        TRANSCRIPT.write_text("\n".join(lines) + "\n")
+    assert TRANSCRIPT.read_text().splitlines() == lines
