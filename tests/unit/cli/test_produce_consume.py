@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.node import SCRIPT, SECONDS_MAX, Up, run, up
 
-
 pytestmark = pytest.mark.slow  # every command is a process
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.node import SCRIPT, SECONDS_MAX, free_port, run, up
 
-
 pytestmark = pytest.mark.slow  # every command is a process
 
 

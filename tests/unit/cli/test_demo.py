@@ -1,0 +1,140 @@
+"""The demo runs a real node, shows that all is right, fails where something is not, and leaves
+nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tidelog.cli import demo_clients, demo_node
+from tidelog.cli.demo_clients import DemoFailed, Received, reading
+from tidelog.cli.main import tidelog
+
+COLUMNS = 100
+COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """Where the demo keeps its data: what it leaves behind can be seen."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def demo(records: int) -> Result:
+    arguments = ["demo", "--records", str(records)]
+    return CliRunner().invoke(tidelog, arguments, env={"COLUMNS": str(COLUMNS)})
+
+
+def table_rows(output: str) -> list[list[int]]:
+    """The numbers of each line that is about one partition."""
+    lines = re.findall(r"^tides-\d +(.*)$", output, re.MULTILINE)
+    return [[int(number.replace(",", "")) for number in line.split()] for line in lines]
+
+
+def test_the_demo_shows_offsets_moving_and_cleans_up(temporary):
+    answer = demo(5_000)
+    assert answer.exit_code == 0, answer.output
+    assert "confluent-kafka" in answer.output
+    assert "consume 5,000 of 5,000" in answer.output
+    rows = table_rows(answer.output)
+    produced, consumed, deleted = rows[:3], rows[3:6], rows[6:]
+    for row, positions in ((produced, 0), (consumed, 5_000), (deleted, 5_000)):
+        start, watermark, end, position = (sum(column) for column in zip(*row, strict=True))
+        assert (watermark, end, position) == (5_000, 5_000, positions)
+        assert start == (sum(r[1] // 2 for r in row) if row is deleted else 0)
+    assert max(map(len, answer.output.splitlines())) <= COLUMNS
+    assert list(temporary.iterdir()) == []
+
+
+def test_without_another_client_the_demo_uses_ours_and_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    answer = demo(3_000)
+    assert answer.exit_code == 0, answer.output
+    assert "confluent-kafka is not installed" in answer.output
+    assert sum(row[3] for row in table_rows(answer.output)[-3:]) == 3_000
+
+
+def test_the_demo_fails_where_a_record_comes_back_changed(monkeypatch, temporary):
+    sent = demo_clients.reading
+    monkeypatch.setattr(demo_clients, "reading", lambda number: sent(number + (number == 99)))
+    answer = demo(200)
+    assert answer.exit_code == 1
+    assert "Error: record 100" in answer.output
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_demo_fails_in_one_line_where_no_node_starts(monkeypatch, temporary):
+    monkeypatch.setattr(demo_node, "_free_pair_of_ports", lambda: 65_535)
+    answer = demo(10)
+    assert answer.exit_code == 1
+    assert "--port 65535 leaves no room" in answer.output.splitlines()[-1]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("taken", "number", "offset"),
+    [([(0, 0)], 0, 1), ([(0, 0)], 1, 2), ([(5, 0)], 4, 1)],
+    ids=["twice", "after a gap", "out of order"],
+)
+def test_what_comes_back_wrong_is_seen(taken, number, offset):
+    received = Received(10)
+    for earlier, at in taken:
+        received.take(0, at, *reading(earlier))
+    with pytest.raises(DemoFailed):
+        received.take(0, offset, *reading(number))
+
+
+def processes_of(directory: Path) -> list[str]:
+    """The command lines that name this directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(directory) in line:
+            found.append(line.decode())
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_no_process_and_no_files(temporary, number):
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*COMMAND, "--records", "10000000"], stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        while "topic tides" not in (line := process.stdout.readline()):
+            assert line, "the demo ended early"
+        assert processes_of(temporary)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode not in (0, None)
+    assert processes_of(temporary) == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_node_dies_with_a_demo_that_is_killed(temporary):
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*COMMAND, "--records", "10000000"], stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        while "topic tides" not in (line := process.stdout.readline()):
+            assert line, "the demo ended early"
+        process.kill()
+        process.communicate(timeout=60)
+    # The node holds no pipe of ours: its end is the end of its listener.
+    waited = 0
+    while processes_of(temporary):
+        waited += 1
+        os.sched_yield()
+        assert waited < 1_000_000
