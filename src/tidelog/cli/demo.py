@@ -1,4 +1,4 @@
-"""`tidelog demo`: what works today, shown on this machine in a few seconds."""
+"""`tidelog demo`: a node, an ordinary Kafka client and 100,000 records, in a few seconds."""
 
 from __future__ import annotations
 
@@ -8,165 +8,115 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from tidelog.cli.demo_clients import DemoClient, Received
+    from tidelog.cli.demo_node import DemoNode
+    from tidelog.cli.demo_view import Row, View
+    from tidelog.client import Client
 
-    from tidelog.cli.demo_messages import Trip
-
-RIGHT, WRONG = "[green]✓[/]", "[red]✗[/]"
+TOPIC = "tides"
+RECORDS = 100_000
+SEGMENT_KINDS = (".log", ".index", ".timeindex", ".snapshot")
 
 
 @click.command()
-def command() -> None:
-    """Send messages and record batches through the codec and show what happened."""
-    # Here and not above: `tidelog --help` needs neither.
+@click.option(
+    "--records",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=RECORDS,
+    show_default=True,
+    help="How many to produce and consume.",
+)
+def command(records: int) -> None:
+    """Start a node, write and read records with an ordinary Kafka client, clean up.
+
+    Needs nothing and asks nothing: free ports, a directory that is deleted at the end.
+    """
+    # Here and not above: `tidelog --help` needs none of it.
     from rich.console import Console
 
     from tidelog import __version__
+    from tidelog.cli.connect import connected
+    from tidelog.cli.demo_clients import DemoFailed
+    from tidelog.cli.demo_node import DemoNode, NodeFailed
+    from tidelog.cli.demo_view import View
 
-    console = Console()
+    console = Console(highlight=False)
+    console.rule(f"[bold]Tidelog {__version__}[/]: one node, one topic, {records:,} records")
     began = time.perf_counter()
-    console.rule(f"[bold]Tidelog {__version__}[/]: Kafka's wire protocol and record batches")
-    show_produce(console)
-    show_connection(console)
-    are_right = [
-        show_messages(console),
-        show_every_version(console),
-        show_batches(console),
-        show_refusals(console),
-    ]
+    try:
+        with DemoNode() as node, connected(node.bootstrap_servers) as client:
+            view = View(console)
+            ready_s = time.perf_counter() - began
+            view.done(f"a node serves at {node.bootstrap_servers}, {ready_s:.1f} s after the start")
+            show(view, node, client, records)
+    except (DemoFailed, NodeFailed) as error:
+        raise click.ClickException(str(error)) from None
     console.print(
-        f"\nDone in {time.perf_counter() - began:.1f} s. No node runs yet: what is missing is in "
-        "[cyan]docs/protocol-support.md[/], how it works in [cyan]docs/ARCHITECTURE.md[/]."
+        f"Done and cleaned up after {time.perf_counter() - began:.1f} s. "
+        "For one that stays: `tidelog up`."
     )
-    if not all(are_right):
-        raise click.ClickException("something did not come back as it was sent, see ✗ above")
 
 
-def show_produce(console: Console) -> None:
-    """One request on its way; a step that fails raises."""
-    from rich.table import Table
+def show(view: View, node: DemoNode, client: Client, count: int) -> None:
+    """Everything that is shown of a running node."""
+    from tidelog.cli.demo_clients import PARTITIONS, TOPIC_CONFIGS, Received
+    from tidelog.cli.demo_offsets import ask_offsets
+    from tidelog.cli.demo_view import offset_table
+    from tidelog.client.cluster import TopicPartition
+    from tidelog.client.offsets import delete_records
 
-    from tidelog.cli.demo_produce import produce_once
+    places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+    received = Received(count)
 
-    table = Table(title="\nOne Produce through the files", title_justify="left")
-    table.add_column("file", style="cyan")
-    table.add_column("what it did")
-    for step in produce_once():
-        table.add_row(step.module, step.text)
-    console.print(table)
-
-
-def show_connection(console: Console) -> None:
-    """What a listener does with good and bad bytes."""
-    from rich.table import Table
-
-    from tidelog.cli.demo_connection import exchanges
-
-    table = Table(title="\nOver a real socket", title_justify="left")
-    table.add_column("a client sends")
-    table.add_column("and gets")
-    for exchange in exchanges():
-        table.add_row(exchange.sent, exchange.got)
-    console.print(table)
-
-
-def show_messages(console: Console) -> bool:
-    """A few messages closely: sizes and times."""
-    from rich.table import Table
-
-    from tidelog.cli.demo_batches import sample_batch
-    from tidelog.cli.demo_messages import trips
-
-    table = Table(title="\nMessages, to bytes and back", title_justify="left")
-    table.add_column("message")
-    table.add_column("about")
-    for heading in ("bytes", "encode µs", "decode µs"):
-        table.add_column(heading, justify="right")
-    table.add_column("same", justify="center")
-    found: list[Trip] = []
-    for trip in trips(sample_batch()):
-        if found and found[-1].name != trip.name:
-            table.add_section()
-        found.append(trip)
-        table.add_row(
-            f"{trip.name} v{trip.version}",
-            trip.about,
-            f"{trip.size:,}",
-            f"{trip.encode_us:,.1f}",
-            f"{trip.decode_us:,.1f}",
-            RIGHT if trip.is_same else WRONG,
-        )
-    console.print(table)
-    return all(trip.is_same for trip in found)
-
-
-def show_every_version(console: Console) -> bool:
-    """All messages once each: that none was forgotten."""
-    from rich.progress import Progress
-
-    from tidelog.cli.demo_messages import every_message, returns_unchanged
-
-    pairs = list(every_message())
-    began = time.perf_counter()
-    with Progress(console=console, transient=True) as progress:
-        changed = [
-            f"{cls.__name__} v{version}"
-            for cls, version in progress.track(pairs, description="every message, every version")
-            if not returns_unchanged(cls, version)
+    def ask() -> list[Row]:
+        offsets = zip(places, ask_offsets(client, places), strict=True)
+        return [
+            (str(place), *three, received.position(place.partition)) for place, three in offsets
         ]
-    elapsed = time.perf_counter() - began
-    classes = {cls for cls, _ in pairs}
-    console.print(
-        f"\n{WRONG if changed else RIGHT} {len(classes)} requests and responses in every version: "
-        f"{len(pairs) - len(changed):,} of {len(pairs):,} came back equal, "
-        f"in {elapsed:.1f} s with generating each codec."
-    )
-    for name in changed:
-        console.print(f"  {WRONG} {name}")
-    return not changed
+
+    kafka = choose_client(node, client)
+    view.done(f"the client: {kafka.name}")
+    kafka.create_topic(TOPIC)
+    configs = ", ".join(f"{name}={value}" for name, value in TOPIC_CONFIGS.items())
+    view.done(f"topic {TOPIC}: {PARTITIONS} partitions, {configs}")
+    produced_s = view.follow("produce", kafka.produce(TOPIC, count), count, ask)
+    consumed_s = view.follow("consume", kafka.consume(TOPIC, received, count), count, ask)
+    view.done("every record came back once, unchanged, in the order of its partition")
+    summarize(view, node, received, produced_s, consumed_s)
+    client.run(delete_records, {place: received.position(place.partition) // 2 for place in places})
+    view.done("DeleteRecords of the older half: the logs begin later now")
+    view.console.print(offset_table(ask()))
 
 
-def show_batches(console: Console) -> bool:
-    """The same records in every compression."""
+def choose_client(node: DemoNode, client: Client) -> DemoClient:
+    """Somebody else's if there is one: that is what shows that it is Kafka's protocol."""
+    from tidelog.cli.demo_clients import LibrdkafkaClient, OwnClient
+
+    try:
+        return LibrdkafkaClient(node.bootstrap_servers)
+    except ImportError:
+        return OwnClient(client)
+
+
+def summarize(
+    view: View, node: DemoNode, received: Received, produced_s: float, consumed_s: float
+) -> None:
     from rich.table import Table
 
-    from tidelog.cli.demo_batches import RECORDS, batch_trips, is_compiled
-
-    walker = "compiled module" if is_compiled() else "Python twin: no compiled module here"
-    title = f"\nA batch of {RECORDS:,} records, built, checked, decoded to columns ({walker})"
-    table = Table(title=title, title_justify="left")
-    table.add_column("compression")
-    for heading in ("raw bytes", "bytes", "build ms", "check ms", "columns ms"):
-        table.add_column(heading, justify="right")
-    table.add_column("same", justify="center")
-    found = []
-    for trip in batch_trips():
-        found.append(trip)
+    table = Table(box=None, padding=(0, 3, 0, 0), show_header=False)
+    table.add_column(style="bold")
+    for verb, seconds in (("produced", produced_s), ("consumed", consumed_s)):
         table.add_row(
-            trip.compression,
-            f"{trip.records_size:,}",
-            f"{trip.size:,}",
-            f"{trip.build_ms:.1f}",
-            f"{trip.validate_ms:.2f}",
-            f"{trip.decode_ms:.2f}",
-            RIGHT if trip.is_same else WRONG,
+            verb,
+            f"{received.records:,} records of {received.bytes / received.records:.0f} B "
+            f"in {seconds:.2f} s: {received.records / seconds:,.0f}/s, "
+            f"{received.bytes / seconds / 1e6:.1f} MB/s",
         )
-    console.print(table)
-    return all(trip.is_same for trip in found)
-
-
-def show_refusals(console: Console) -> bool:
-    """Bad batches, and that each is refused."""
-    from rich.table import Table
-
-    from tidelog.cli.demo_batches import attempts
-
-    table = Table(title="\nBatches that are refused", title_justify="left")
-    table.add_column("a producer sends")
-    table.add_column("and is told", style="yellow")
-    table.add_column("because", overflow="fold")
-    found = list(attempts())
-    for attempt in found:
-        table.add_row(attempt.what, attempt.error_code or WRONG, attempt.error_message)
-    console.print(table)
-    return all(attempt.error_code for attempt in found)
+    files = node.files(TOPIC)
+    size = sum(size for kind in files.values() for size in kind)
+    table.add_row("on disk", f"{size / 1e6:.1f} MB, in Apache Kafka's own files")
+    kinds = [f"{len(files.pop(kind))} {kind}" for kind in SEGMENT_KINDS if kind in files]
+    others = sum(map(len, files.values()))
+    table.add_row("files", f"{', '.join(kinds)}, {others} others")
+    view.console.print(table)

@@ -36,6 +36,10 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+CONSUMER = -1
+DEBUGGER = -2
+"""As replica id: sees what lies beyond the high watermark, so that LATEST is the log end offset."""
+
 NOT_FOUND: Offset = -1
 """No record is that young."""
 
@@ -61,6 +65,7 @@ def list_offsets(
     timestamps: Mapping[TopicPartition, int],
     *,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    replica_id: int = CONSUMER,
     timeout_ms: int | None = None,
 ) -> Steps[dict[TopicPartition, ListedOffset]]:
     """Of each partition the first record of that time or later, or what the special
@@ -82,7 +87,7 @@ def list_offsets(
             for topic, partitions in group_by_topic(work).items()
         )
         return ListOffsetsRequest(
-            replica_id=-1,
+            replica_id=replica_id,
             isolation_level=isolation,
             topics=topics,
             timeout_ms=attempts.request_timeout_ms,

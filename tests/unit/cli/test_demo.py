@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tidelog.cli.demo_clients import DemoFailed, Received, reading
 from tidelog.cli.main import tidelog
 
 COLUMNS = 100
+SECONDS_MAX = 60
 COMMAND = [sys.executable, "-c", "from tidelog.cli import main; main()", "demo"]
 
 
@@ -62,7 +66,7 @@ def test_without_another_client_the_demo_uses_ours_and_says_so(monkeypatch):
     assert sum(row[3] for row in table_rows(answer.output)[-3:]) == 3_000
 
 
-def test_the_demo_fails_where_a_record_comes_back_changed(monkeypatch, temporary):
+def test_the_demo_fails_where_a_record_is_another_than_was_sent(monkeypatch, temporary):
     sent = demo_clients.reading
     monkeypatch.setattr(demo_clients, "reading", lambda number: sent(number + (number == 99)))
     answer = demo(200)
@@ -92,49 +96,49 @@ def test_what_comes_back_wrong_is_seen(taken, number, offset):
         received.take(0, offset, *reading(number))
 
 
-def processes_of(directory: Path) -> list[str]:
-    """The command lines that name this directory."""
+def processes_of(directory: Path) -> list[int]:
+    """Those whose command line names this directory."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = path.read_bytes()
+            if os.fsencode(directory) in path.read_bytes():
+                found.append(int(path.parent.name))
         except OSError:
-            continue
-        if os.fsencode(directory) in line:
-            found.append(line.decode())
+            continue  # it ended while we looked
     return found
+
+
+@contextmanager
+def producing_demo(temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    """A demo as a process, amid its work."""
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    command = [*COMMAND, "--records", "10000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
+        while "topic tides" not in (line := process.stdout.readline()):
+            assert line, "the demo ended early"
+        yield process
+        process.communicate(timeout=SECONDS_MAX)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_no_process_and_no_files(temporary, number):
-    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [*COMMAND, "--records", "10000000"], stdout=subprocess.PIPE, env=environment, text=True
-    ) as process:
-        assert process.stdout is not None
-        while "topic tides" not in (line := process.stdout.readline()):
-            assert line, "the demo ended early"
-        assert processes_of(temporary)
+    with producing_demo(temporary) as process:
+        assert len(processes_of(temporary)) == 2
         process.send_signal(number)
-        process.communicate(timeout=60)
-    assert process.returncode not in (0, None)
+    assert process.returncode == 1
     assert processes_of(temporary) == []
     assert list(temporary.iterdir()) == []
 
 
 def test_the_node_dies_with_a_demo_that_is_killed(temporary):
-    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [*COMMAND, "--records", "10000000"], stdout=subprocess.PIPE, env=environment, text=True
-    ) as process:
-        assert process.stdout is not None
-        while "topic tides" not in (line := process.stdout.readline()):
-            assert line, "the demo ended early"
+    with producing_demo(temporary) as process:
+        ends = [os.pidfd_open(child) for child in processes_of(temporary)]
+        assert len(ends) == 2
         process.kill()
-        process.communicate(timeout=60)
-    # The node holds no pipe of ours: its end is the end of its listener.
-    waited = 0
-    while processes_of(temporary):
-        waited += 1
-        os.sched_yield()
-        assert waited < 1_000_000
+    for end in ends:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        assert poll.poll(SECONDS_MAX * 1000)
+        os.close(end)
+    assert processes_of(temporary) == []
