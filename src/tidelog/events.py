@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tidelog.env import DiskFull
 from tidelog.log.results import Unflushed
 from tidelog.wire.request import Request
 
@@ -34,7 +35,7 @@ class Flushed(NamedTuple):
     """A Flush is done; or it failed, and nobody knows how much of it."""
 
     token: int
-    error: OSError | None = None
+    error: OSError | DiskFull | None = None
 
 
 Event = Received | Disconnected | Ticked | Flushed
@@ -52,6 +53,18 @@ class CloseConnection(NamedTuple):
 
     connection: ConnectionId
     reason: str
+
+
+class PauseReading(NamedTuple):
+    """So many answers wait for this peer that it may not ask for more."""
+
+    connection: ConnectionId
+
+
+class ResumeReading(NamedTuple):
+    """It may again; once for each PauseReading, unless it is gone."""
+
+    connection: ConnectionId
 
 
 class Flush(NamedTuple):
@@ -80,4 +93,13 @@ class StopProcess(NamedTuple):
     reason: str
 
 
-Effect = Send | CloseConnection | Flush | ReplaceFile | RemoveTree | StopProcess
+Effect = (
+    Send
+    | CloseConnection
+    | PauseReading
+    | ResumeReading
+    | Flush
+    | ReplaceFile
+    | RemoveTree
+    | StopProcess
+)

@@ -12,7 +12,7 @@ from tidelog.broker.purgatory import Delayed, Purgatory
 from tidelog.broker.schedule import Schedule
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision
-from tidelog.env import Now, Rng
+from tidelog.env import DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Flush, Flushed, ReplaceFile, StopProcess
 from tidelog.log.log_dir import LogDir
@@ -20,7 +20,7 @@ from tidelog.log.results import Unflushed
 from tidelog.metadata.image import MetadataImage
 from tidelog.raft.metadata_log import MetadataLog
 from tidelog.replica.partition import Partition
-from tidelog.types import ZERO_UUID, Uuid
+from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.request import Served
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 
 FLUSH_CHECK_INTERVAL_MS = 1000
+"""Also how long a flush waits that found the disk full."""
 
-FlushDone = Callable[[OSError | None, Now], None]
+FlushDone = Callable[[OSError | DiskFull | None, Now], None]
 
 
 class Broker:
@@ -64,6 +65,8 @@ class Broker:
         self._flushes: dict[int, FlushDone] = {}
         self._flush_count = 0
         self._metadata_flush_is_under_way = False
+        self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[Now], None]]]] = {}
+        """Who is to be told when a partition's log is durable below an offset."""
 
     @property
     def node_id(self) -> int:
@@ -125,13 +128,22 @@ class Broker:
         """One flush at a time: what is appended meanwhile shares the next one."""
         if self._metadata_flush_is_under_way:
             return
-        unflushed = self.metadata.log.unflushed(now)
+        log = self.metadata.log
+        try:
+            unflushed = log.unflushed(now)
+        except DiskFull:
+            self._flush_metadata_later(now)
+            return
         if unflushed is None:
             return
         self._metadata_flush_is_under_way = True
 
-        def done(error: OSError | None, now: Now) -> None:
+        def done(error: OSError | DiskFull | None, now: Now) -> None:
             self._metadata_flush_is_under_way = False
+            if isinstance(error, DiskFull):
+                log.flush_failed()
+                self._flush_metadata_later(now)
+                return
             if error is not None:
                 # A flush that failed may have lost anything: believing in it is not an option.
                 self.effects.append(StopProcess(f"the metadata log cannot be flushed: {error}"))
@@ -141,6 +153,9 @@ class Broker:
                 self.flush_metadata(now)
 
         self.flush((unflushed,), done)
+
+    def _flush_metadata_later(self, now: Now) -> None:
+        self.schedule.at(now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS, self.flush_metadata)
 
     def committed_up_to(self, end_offset: int, now: Now) -> None:
         """Act on what was committed, then tell those who waited for it."""
@@ -178,24 +193,52 @@ class Broker:
     def _flush_due(self, now: Now) -> None:
         """Sealed segments, new epochs, and what flush.ms wants."""
         for partition in self.hosting.by_name.values():
-            if partition.log.must_flush(now):
-                self.flush_log(partition, now, None)
+            if partition.log.must_flush(now) or partition in self._flush_waiters:
+                self._flush_log(partition, now)
 
-    def flush_log(self, partition: Partition, now: Now, then: FlushDone | None) -> None:
-        unflushed = partition.log.unflushed(now)
+    def when_flushed(
+        self, partition: Partition, end_offset: Offset, then: Callable[[Now], None], now: Now
+    ) -> None:
+        """Flush a partition's log; call then once it is durable below end_offset."""
+        self._flush_waiters.setdefault(partition, []).append((end_offset, then))
+        self._flush_log(partition, now)
+
+    def _flush_log(self, partition: Partition, now: Now) -> None:
+        """One flush of a log at a time. A full disk is asked again, by and by."""
+        log = partition.log
+        try:
+            unflushed = log.unflushed(now)
+        except DiskFull:
+            return
         if unflushed is None:
             return
 
-        def done(error: OSError | None, now: Now) -> None:
-            if error is not None:
-                partition.log.flush_failed()
-                self.hosting.fail(f"cannot flush {partition}: {error}")
-                return
-            partition.log.flushed(unflushed.end_offset)
-            if then is not None:
-                then(error, now)
+        def done(error: OSError | DiskFull | None, now: Now) -> None:
+            if self.hosting.by_id.get((partition.topic_id, partition.index)) is not partition:
+                # Deleted meanwhile: its directory has another name by now, and nobody cares.
+                self._flush_waiters.pop(partition, None)
+            elif error is None:
+                log.flushed(unflushed.end_offset)
+                self._tell_flushed(partition, now)
+            else:
+                log.flush_failed()
+                if isinstance(error, OSError):
+                    self.hosting.fail(f"cannot flush {partition}: {error}")
 
         self.flush((unflushed,), done)
+
+    def _tell_flushed(self, partition: Partition, now: Now) -> None:
+        waiters = self._flush_waiters.pop(partition, None)
+        if waiters is None:
+            return
+        durable = partition.log.recovery_point
+        waiting = [waiter for waiter in waiters if waiter[0] > durable]
+        if waiting:
+            self._flush_waiters[partition] = waiting
+            self._flush_log(partition, now)
+        for end_offset, then in waiters:
+            if end_offset <= durable:
+                then(now)
 
     def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
         self._flush_count += 1

@@ -11,6 +11,7 @@ from tidelog.config.log import log_config
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree, StopProcess
+from tidelog.log.config import LogConfig
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
 from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.metadata.records.topics import (
@@ -29,6 +30,7 @@ log = logging.getLogger("tidelog.partitions")
 
 OPENED_A_STEP_MAX = 10
 """Making a partition's files takes some 0.2 ms: so many at once keep a step short."""
+FLUSH_MESSAGES_NEVER = LogConfig().flush_messages
 
 
 class Hosting:
@@ -40,6 +42,10 @@ class Hosting:
         self.by_id: dict[tuple[Uuid, int], Partition] = {}
         self._changed: dict[tuple[Uuid, int], None] = {}
         """Partitions whose state in the metadata has not been acted upon."""
+        self._damaged: dict[tuple[Uuid, int], tuple[str, int]] = {}
+        """Partitions that stay offline, by id: a deletion does not name the topic."""
+        self.flushing: dict[Partition, None] = {}
+        """Those with flush.messages: their producers wait for the disk."""
 
     def find_by_id(self, topic_id: Uuid, index: int, now: Now) -> Partition | ErrorCode:
         topic = self.broker.image.topic_by_id(topic_id)
@@ -107,6 +113,7 @@ class Hosting:
         broker, key = self.broker, (topic.name, index)
         log_dir = broker.log_dir
         if key in log_dir.damaged:
+            self._damaged[topic.topic_id, index] = key
             return None
         config = log_config(broker.image.topic_configs(topic.name), broker.config)
         try:
@@ -129,7 +136,14 @@ class Hosting:
             high_watermark=log_dir.high_watermarks.get(key, 0),
         )
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
+        self._note_flushing(partition)
         return partition
+
+    def _note_flushing(self, partition: Partition) -> None:
+        if partition.log.config.flush_messages < FLUSH_MESSAGES_NEVER:
+            self.flushing[partition] = None
+        else:
+            self.flushing.pop(partition, None)
 
     def _remove_topic(self, topic_id: Uuid, now: Now) -> None:
         """Renamed at once, deleted when nobody can be reading any more."""
@@ -139,13 +153,19 @@ class Hosting:
         for partition in removed:
             del self.by_id[topic_id, partition.index]
             del self.by_name[partition.topic, partition.index]
-            unique = self.broker.rng.randbytes(16)
-            path = self.broker.log_dir.delete(partition.topic, partition.index, unique)
-            removal = now.monotonic_ms + partition.log.config.file_delete_delay_ms
-            self.broker.schedule.at(removal, self._remover(path))
+            self.flushing.pop(partition, None)
+            delay_ms = partition.log.config.file_delete_delay_ms
+            self._remove_files((partition.topic, partition.index), delay_ms, now)
             partition.changed()
+        for place in [place for place in self._damaged if place[0] == topic_id]:
+            delay_ms = self.broker.config.log_segment_delete_delay_ms
+            self._remove_files(self._damaged.pop(place), delay_ms, now)
         if removed:
             log.info("deleted topic %s with %d partitions", removed[0].topic, len(removed))
+
+    def _remove_files(self, key: tuple[str, int], delay_ms: int, now: Now) -> None:
+        path = self.broker.log_dir.delete(*key, self.broker.rng.randbytes(16))
+        self.broker.schedule.at(now.monotonic_ms + delay_ms, self._remover(path))
 
     def _remover(self, path: str) -> Callable[[Now], None]:
         return lambda now: self.broker.effects.append(RemoveTree(path))
@@ -165,6 +185,7 @@ class Hosting:
         for partition in partitions:
             configs = broker.image.topic_configs(partition.topic)
             partition.reconfigure(log_config(configs, broker.config))
+            self._note_flushing(partition)
 
     def fail(self, reason: str) -> None:
         """The disk erred. A node with one log directory has nothing left to serve from."""

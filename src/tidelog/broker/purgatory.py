@@ -10,6 +10,9 @@ import heapq
 from tidelog.env import Now
 from tidelog.wire.declare import Message
 
+DONE_MAX = 1000
+"""So many deadlines of what is done are kept before they are thrown out."""
+
 
 class Delayed:
     """An answer to come. It is completed once, by whichever comes first."""
@@ -37,6 +40,8 @@ class Purgatory:
     def __init__(self) -> None:
         self._deadlines: list[tuple[int, int, Delayed]] = []
         self._count = 0
+        self._done_count = 0
+        """How many of them need no deadline any more."""
         self.completed: list[Delayed] = []
         """In the order of completion; the node takes them at the end of each step."""
 
@@ -46,12 +51,18 @@ class Purgatory:
     def add(self, delayed: Delayed) -> None:
         self._count += 1
         heapq.heappush(self._deadlines, (delayed.deadline_ms, self._count, delayed))
+        if self._done_count > DONE_MAX and self._done_count * 2 > len(self._deadlines):
+            # A client may name a deadline years ahead: what is done must not wait for it.
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].is_done]
+            heapq.heapify(self._deadlines)
+            self._done_count = 0
 
     def complete(self, delayed: Delayed, answer: Message) -> None:
         """Give the answer; the first one counts."""
         if delayed.is_done:
             return
         delayed.is_done = True
+        self._done_count += 1
         delayed.answer = answer
         delayed.forget()
         self.completed.append(delayed)
@@ -60,18 +71,22 @@ class Purgatory:
         """Its client is gone."""
         if not delayed.is_done:
             delayed.is_done = True
+            self._done_count += 1
             delayed.forget()
 
     def expire(self, now: Now) -> None:
         """Answer what has waited long enough."""
         while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
             _, _, delayed = heapq.heappop(self._deadlines)
+            self._done_count -= delayed.is_done
             if not delayed.is_done:
                 self.complete(delayed, delayed.expire(now))
+                self._done_count -= 1
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When expire has something to do again. What is done is dropped on the way."""
         while self._deadlines and self._deadlines[0][2].is_done:
             heapq.heappop(self._deadlines)
+            self._done_count -= 1
         return self._deadlines[0][0] if self._deadlines else None

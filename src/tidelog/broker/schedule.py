@@ -31,8 +31,12 @@ class Schedule:
         self.at(first_ms, run)
 
     def run(self, now: Now) -> None:
+        """Do what is due. What that adds for now waits for the next run: a long job that comes
+        in pieces leaves room for others between two of them."""
+        due = []
         while self._tasks and self._tasks[0][0] <= now.monotonic_ms:
-            _, _, task = heapq.heappop(self._tasks)
+            due.append(heapq.heappop(self._tasks)[2])
+        for task in due:
             task(now)
 
     @property

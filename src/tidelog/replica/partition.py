@@ -63,6 +63,7 @@ class Partition:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: dict[Watcher, None] = {}
         self.produce_rules = _produce_rules(log.config)
+        log.producers.high_watermark_advanced(self.high_watermark)
 
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -112,6 +113,7 @@ class Partition:
         if end_offset <= self.high_watermark:
             return False
         self.high_watermark = end_offset
+        self.log.producers.high_watermark_advanced(end_offset)
         self.changed()
         return True
 

@@ -9,16 +9,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tidelog.env import Disk, Now
+from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
     CloseConnection,
     Disconnected,
     Event,
     Flush,
     Flushed,
+    PauseReading,
     Received,
     RemoveTree,
     ReplaceFile,
+    ResumeReading,
     Send,
     StopProcess,
     Ticked,
@@ -57,6 +59,8 @@ class Shell:
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
             CloseConnection: self._close_connection,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
             Flush: self._flush,
             ReplaceFile: self._replace_file,
             RemoveTree: self._remove_tree,
@@ -148,16 +152,26 @@ class Shell:
         if connection is not None:
             connection.close(effect.reason)
 
+    def _pause_reading(self, effect: PauseReading) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            connection.hold()
+
+    def _resume_reading(self, effect: ResumeReading) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            connection.proceed()
+
     def _flush(self, effect: Flush) -> None:
-        def flush() -> OSError | None:
+        def flush() -> OSError | DiskFull | None:
             try:
                 for unflushed in effect.work:
                     unflushed.flush(self.disk)
-            except OSError as error:
+            except (OSError, DiskFull) as error:
                 return error
             return None
 
-        def done(future: asyncio.Future[OSError | None]) -> None:
+        def done(future: asyncio.Future[OSError | DiskFull | None]) -> None:
             if not future.cancelled():
                 self.step(Flushed(effect.token, future.result()))
 

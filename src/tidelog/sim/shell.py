@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from tidelog.env import FileSlice, Now
+from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.events import (
     CloseConnection,
     Disconnected,
@@ -14,9 +17,11 @@ from tidelog.events import (
     Event,
     Flush,
     Flushed,
+    PauseReading,
     Received,
     RemoveTree,
     ReplaceFile,
+    ResumeReading,
     Send,
     StopProcess,
     Ticked,
@@ -35,37 +40,55 @@ FLUSH_MS = (0, 4)
 """How long a flush takes, at least and at most."""
 START_WALL_MS = 1_700_000_000_000
 
+Action = Callable[[], None]
+
 
 class SimulatedShell:
-    """One node, one event heap, one seed."""
+    """One node, one heap of what is to happen, one seed."""
 
     def __init__(self, disk: SimulatedDisk, seed: int = 0) -> None:
         self.disk = disk
         self.rng = random.Random(seed)
         self.now = Now(0, START_WALL_MS)
         self.node: Node | None = None
-        self.listener = "PLAINTEXT"
         self.stopped: str | None = None
+        """Why the process has ended, if it has."""
+        self.effects: list[Effect] = []
+        """All that the node asked for, but answers, in order."""
         self.sent: dict[int, bytearray] = {}
         """What each connection has received from the node and not taken yet."""
         self.closed: dict[int, str] = {}
+        self._listeners: dict[int, str] = {}
         self._frames: dict[int, FrameReader] = {}
-        self._events: list[tuple[int, int, Event]] = []
+        self._held: dict[int, bytearray] = {}
+        """What connections have sent that are not read from at the moment."""
+        self._actions: list[tuple[int, int, Action]] = []
         self._count = 0
 
-    def connect(self) -> int:
+    def run(self, node: Node | None) -> None:
+        """Another process: what the one before still waited for never happens."""
+        self.node, self.stopped = node, None
+        self._actions.clear()
+        self._frames.clear()
+        self._held.clear()
+
+    def connect(self, listener: str = "PLAINTEXT") -> int:
         self._count += 1
+        self._listeners[self._count] = listener
         self._frames[self._count] = FrameReader()
         self.sent[self._count] = bytearray()
         return self._count
 
     def disconnect(self, connection: int) -> None:
-        del self._frames[connection]
+        self._frames.pop(connection, None)
+        self._held.pop(connection, None)
         self._step(Disconnected(connection))
 
     def send(self, connection: int, stream: bytes) -> None:
         """Bytes of a client, at once; frames that they complete are stepped in order."""
-        assert self.node is not None
+        if connection in self._held:
+            self._held[connection] += stream
+            return
         reader = self._frames[connection]
         while stream and connection not in self.closed:
             place = reader.buffer()
@@ -74,19 +97,24 @@ class SimulatedShell:
             stream = stream[count:]
             try:
                 for frame in reader.received(count):
-                    self._receive(connection, frame)
+                    if connection not in self.closed:
+                        self._receive(connection, frame)
             except DecodeError as error:
-                self.closed[connection] = str(error)
+                self._start(CloseConnection(connection, str(error)))
+            if connection in self._held:
+                self._held[connection] += stream
+                return
 
     def _receive(self, connection: int, frame: memoryview) -> None:
         assert self.node is not None
+        listener = self._listeners[connection]
         try:
-            request = decode_request(frame, self.node.served_at(self.listener))
+            request = decode_request(frame, self.node.served_at(listener))
         except UnsupportedApiVersions as refused:
-            parts = refuse_api_versions(refused, self.node.served_at(self.listener))
+            parts = refuse_api_versions(refused, self.node.served_at(listener))
             self.sent[connection] += b"".join(parts)
             return
-        self._step(Received(connection, request, self.listener))
+        self._step(Received(connection, request, listener))
 
     def take(self, connection: int) -> bytes:
         """What the node has sent since the last call."""
@@ -97,17 +125,16 @@ class SimulatedShell:
     def advance(self, milliseconds: int) -> None:
         """Let virtual time pass, event by event."""
         until = self.now.monotonic_ms + milliseconds
-        while True:
+        while self.stopped is None:
             assert self.node is not None
             deadline = self.node.next_deadline_ms
-            event_ms = self._events[0][0] if self._events else until + 1
             timer_ms = until + 1 if deadline is None else max(deadline, self.now.monotonic_ms)
-            due = min(event_ms, timer_ms)
-            if due > until or self.stopped is not None:
+            action_ms = self._actions[0][0] if self._actions else until + 1
+            if min(action_ms, timer_ms) > until:
                 break
-            self._pass_to(due)
-            if event_ms <= timer_ms:
-                self._step(heapq.heappop(self._events)[2])
+            self._pass_to(min(action_ms, timer_ms))
+            if action_ms <= timer_ms:
+                heapq.heappop(self._actions)[2]()
             else:
                 self._step(Ticked())
         self._pass_to(until)
@@ -115,37 +142,58 @@ class SimulatedShell:
     def _pass_to(self, monotonic_ms: int) -> None:
         passed = monotonic_ms - self.now.monotonic_ms
         self.now = Now(monotonic_ms, self.now.wall_ms + passed)
+        self.disk.wall_ms = self.now.wall_ms
 
     def _step(self, event: Event) -> None:
+        if self.stopped is not None:
+            return
         assert self.node is not None
         for effect in self.node.step(event, self.now):
             self._start(effect)
 
     def _start(self, effect: Effect) -> None:
+        if not isinstance(effect, Send):
+            self.effects.append(effect)
         match effect:
             case Send(connection, parts):
-                if connection in self.sent:
+                if connection not in self.closed and connection in self.sent:
                     self.sent[connection] += b"".join(map(_content, parts))
             case CloseConnection(connection, reason):
-                self.closed[connection] = reason
-            case Flush(token, work):
-                error: OSError | None = None
-                try:
-                    for unflushed in work:
-                        unflushed.flush(self.disk)
-                except OSError as failure:
-                    error = failure
-                self._later(self.rng.randint(*FLUSH_MS), Flushed(token, error))
+                if connection not in self.closed:
+                    self.closed[connection] = reason
+                    self._later(0, partial(self.disconnect, connection))
+            case PauseReading(connection):
+                self._held[connection] = bytearray()
+            case ResumeReading(connection):
+                self._later(0, partial(self._resume, connection))
+            case Flush():
+                # The disk is asked only then: what happens in between, happens in between.
+                self._later(self.rng.randint(*FLUSH_MS), partial(self._flush, effect))
             case ReplaceFile(path, content):
-                self.disk.replace(path, content)
+                with contextlib.suppress(DiskFull):  # the old one stays until the next
+                    self.disk.replace(path, content)
             case RemoveTree(path):
                 self.disk.remove_directory(path)
             case StopProcess(reason):
                 self.stopped = reason
 
-    def _later(self, delay_ms: int, event: Event) -> None:
+    def _flush(self, effect: Flush) -> None:
+        error: OSError | DiskFull | None = None
+        try:
+            for unflushed in effect.work:
+                unflushed.flush(self.disk)
+        except (OSError, DiskFull) as failure:
+            error = failure
+        self._step(Flushed(effect.token, error))
+
+    def _resume(self, connection: int) -> None:
+        held = self._held.pop(connection, None)
+        if held is not None:
+            self.send(connection, bytes(held))
+
+    def _later(self, delay_ms: int, action: Action) -> None:
         self._count += 1
-        heapq.heappush(self._events, (self.now.monotonic_ms + delay_ms, self._count, event))
+        heapq.heappush(self._actions, (self.now.monotonic_ms + delay_ms, self._count, action))
 
 
 def _content(part: Any) -> bytes:

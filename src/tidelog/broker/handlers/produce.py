@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker.delayed_produce import wait_for_flushes
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended
+from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
+from tidelog.wire.batch import TRANSACTIONAL
 from tidelog.wire.batch_validation import Refusal, ValidBatch, validate_produced
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.produce import (
@@ -50,9 +53,13 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
             )
         )
     response = ProduceResponse(responses=tuple(topics))
+    if broker.hosting.flushing:
+        answer = wait_for_flushes(broker, response, message.timeout_ms, now)
+    else:
+        answer = response
     if message.acks == ACKS_NONE:
         return _disconnect_on_error(response)
-    return response
+    return answer
 
 
 def _produce_one(
@@ -68,9 +75,24 @@ def _produce_one(
         produce_version=request.version,
         now_ms=now.wall_ms,
     )
+    if not isinstance(batch, Refusal) and batch.attributes & TRANSACTIONAL:
+        batch = _refuse_transaction(request)
+    elif not isinstance(batch, Refusal) and partition.log.config.compression_type != "producer":
+        batch = recompressed(batch, partition.log.config)
     if isinstance(batch, Refusal):
         return _refused(data.index, batch)
     return _append(partition, batch, now)
+
+
+def _refuse_transaction(request: Request) -> Refusal:
+    """Without a coordinator no transaction ends: its first record would stop all who read
+    committed records, for ever."""
+    message = request.message
+    assert isinstance(message, ProduceRequest)
+    if message.transactional_id is None:
+        text = "a transactional batch needs a transactional id"
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, text)
+    return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactions are not there yet")
 
 
 def _append(partition: Partition, batch: ValidBatch, now: Now) -> PartitionProduceResponse:
