@@ -48,8 +48,11 @@ DEPENDENCY = """\
 TOOL_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
 """Of a JVM that lives for seconds: nothing pays for a second compiler or parallel collection."""
 
-BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
-"""The heap that Kafka's own start script gives a broker."""
+BROKER_OPTIONS = (
+    *("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+)
+"""Heap and collector as Kafka's own start scripts set them for a broker."""
 
 LOGGED = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

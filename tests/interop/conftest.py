@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.interop.apache import ApacheKafka
 from tests.interop.process import NodeProcess
+from tests.interop.tidelog_node import TidelogNode
 
 # kafka-python reads its schemas by a function that Python 3.11 deprecates; done once, here, it
 # does not fail the modules that import it.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     importlib.import_module("kafka")
-
-
-class TidelogNode(NodeProcess):
-    """One node by `tidelog start`, which formats an empty directory itself."""
-
-    def command(self, config: str) -> list[str]:
-        return [str(Path(sys.executable).with_name("tidelog")), "start", config]
 
 
 SERVERS: dict[str, type[NodeProcess]] = {"tidelog": TidelogNode, "apache": ApacheKafka}

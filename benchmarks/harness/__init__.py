@@ -1,0 +1,1 @@
+"""What the benchmarks of brokers share: load, nodes under measurement, comparison."""
