@@ -15,6 +15,7 @@ setup(
             ["src/tidelog/wire/_records.pyx"],
             depends=[
                 "src/tidelog/wire/_crc32c.h",
+                "src/tidelog/wire/_records_accept.pxi",
                 "src/tidelog/wire/_records_decode.pxi",
                 "src/tidelog/wire/_records_encode.pxi",
                 "src/tidelog/wire/_records_parse.pxi",

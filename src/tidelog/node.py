@@ -102,9 +102,9 @@ class Node:
         return bool(self._places)
 
     @property
-    def next_deadline_ms(self) -> int | None:
-        """When, by the monotonic clock, the node wants to be Ticked."""
-        return self.broker.next_deadline_ms
+    def next_deadline_ms(self) -> int:
+        """When, by the monotonic clock, the node wants to be Ticked at the latest."""
+        return self.broker.alarm.time_ms
 
     def _receive(self, event: Received, now: Now, effects: list[Effect]) -> None:
         request = event.request

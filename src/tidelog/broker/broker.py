@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from tidelog.broker.alarm import NEVER, Alarm
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.producer_ids import ProducerIds
@@ -53,10 +54,11 @@ class Broker:
         self.rng = rng
         self.effects: list[Effect] = []
         """What this step asks of the shell; the node takes it away at its end."""
-        self.purgatory = Purgatory()
+        self.alarm = Alarm()
+        self.purgatory = Purgatory(self.alarm)
         self.woken: dict[DelayedFetch, None] = {}
         """Long polls that something changed for, to be looked at when the step is done."""
-        self.schedule = Schedule()
+        self.schedule = Schedule(self.alarm)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
         self.hosting = Hosting(self)
         self.producer_ids = ProducerIds(self)
@@ -251,11 +253,10 @@ class Broker:
     def tick(self, now: Now) -> None:
         self.schedule.run(now)
         self.purgatory.expire(now)
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        times = (self.schedule.next_ms, self.purgatory.next_deadline_ms)
-        return min((time for time in times if time is not None), default=None)
+        self.alarm.time_ms = min(
+            (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
+            default=NEVER,
+        )
 
 
 class DelayedCommit(Delayed):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 
+from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
 from tidelog.wire.declare import Message
 
@@ -37,7 +38,8 @@ class Delayed:
 class Purgatory:
     """Deadlines of all that waits, and what was completed since the node looked last."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
         self._deadlines: list[tuple[int, int, Delayed]] = []
         self._count = 0
         self._done_count = 0
@@ -51,6 +53,7 @@ class Purgatory:
     def add(self, delayed: Delayed) -> None:
         self._count += 1
         heapq.heappush(self._deadlines, (delayed.deadline_ms, self._count, delayed))
+        self._alarm.not_later_than(delayed.deadline_ms)
         if self._done_count > DONE_MAX and self._done_count * 2 > len(self._deadlines):
             # A client may name a deadline years ahead: what is done must not wait for it.
             self._deadlines = [entry for entry in self._deadlines if not entry[2].is_done]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
 
 Task = Callable[[Now], None]
@@ -13,13 +14,15 @@ Task = Callable[[Now], None]
 class Schedule:
     """Tasks by the monotonic clock, in the order of their times."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
         self._tasks: list[tuple[int, int, Task]] = []
         self._count = 0
 
     def at(self, time_ms: int, task: Task) -> None:
         self._count += 1
         heapq.heappush(self._tasks, (time_ms, self._count, task))
+        self._alarm.not_later_than(time_ms)
 
     def every(self, interval_ms: int, first_ms: int, task: Task) -> None:
         """First at first_ms; a late run does not make up for those that it missed."""

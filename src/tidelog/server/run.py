@@ -24,6 +24,8 @@ from tidelog.server.shell import Shell, now
 log = logging.getLogger("tidelog.server")
 
 LISTEN_BACKLOG = 1024
+GC_ALLOCATIONS = 50_000
+"""Between two looks for cycles: requests and answers have none."""
 STOP_SECONDS_MAX = 10.0
 """What requests in flight get to be answered in, and slow readers to read."""
 
@@ -59,6 +61,7 @@ async def _serve(config: BrokerConfig) -> int:
     # What is alive now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GC_ALLOCATIONS)
     shell.start()
     log.info(
         "node %d of cluster %s serves %d partitions at %s",

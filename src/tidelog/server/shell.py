@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tidelog.broker.alarm import NEVER
 from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
     CloseConnection,
@@ -54,7 +55,8 @@ class Shell:
         self._connections: dict[int, Connection] = {}
         self._connection_count = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer_ms = NEVER
+        self._alarm = node.broker.alarm
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
@@ -96,20 +98,18 @@ class Shell:
     def step(self, event: Event) -> None:
         for effect in self.node.step(event, now()):
             self._effects[type(effect)](effect)
-        self._schedule()
+        if self._alarm.time_ms < self._timer_ms:
+            self._set_timer(self._alarm.time_ms)
 
-    def _schedule(self) -> None:
-        deadline_ms = self.node.next_deadline_ms
-        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
-            return
+    def _set_timer(self, time_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay = deadline_ms - time.monotonic_ns() // 1_000_000
-        self._timer_ms = deadline_ms
+        delay = time_ms - time.monotonic_ns() // 1_000_000
+        self._timer_ms = time_ms
         self._timer = self.loop.call_later(max(0, delay) / 1000, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer, self._timer_ms = None, NEVER
         self.step(Ticked())
 
     # What connections tell.

@@ -128,7 +128,7 @@ class SimulatedShell:
         while self.stopped is None:
             assert self.node is not None
             deadline = self.node.next_deadline_ms
-            timer_ms = until + 1 if deadline is None else max(deadline, self.now.monotonic_ms)
+            timer_ms = max(deadline, self.now.monotonic_ms)
             action_ms = self._actions[0][0] if self._actions else until + 1
             if min(action_ms, timer_ms) > until:
                 break

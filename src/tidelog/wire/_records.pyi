@@ -13,6 +13,14 @@ def validate_records(
     key_required: bool,
     /,
 ) -> RecordsCheck: ...
+def accept_batch(
+    data: Buffer,
+    size_max: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    key_required: bool,
+    /,
+) -> tuple[int, int] | None: ...
 def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]: ...
 def encode_records(
     columns: Columns, start_row: int, bytes_max: int, timestamp: int, /

@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from tidelog.wire.records_types import (
@@ -62,5 +62,6 @@ def crc32c_without_hardware(data, uint32_t value=0, /):
 
 include "_records_parse.pxi"
 include "_records_validate.pxi"
+include "_records_accept.pxi"
 include "_records_decode.pxi"
 include "_records_encode.pxi"

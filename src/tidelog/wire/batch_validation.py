@@ -16,6 +16,7 @@ from tidelog.wire import records
 from tidelog.wire.batch import (
     CONTROL,
     DELETE_HORIZON,
+    HEADER,
     LOG_APPEND_TIME,
     BatchFlaw,
     FlawKind,
@@ -55,6 +56,15 @@ class ProduceRules:
     compacted: bool = False
     max_message_bytes: int = 1_048_588
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+    def timestamp_range(self, now_ms: int) -> tuple[int, int]:
+        """The least and the greatest that a record may have now."""
+        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return -INT64_MAX - 1, INT64_MAX
+        return (
+            max(-INT64_MAX - 1, now_ms - self.timestamp_before_max_ms),
+            min(INT64_MAX, now_ms + self.timestamp_after_max_ms),
+        )
 
 
 class RecordError(NamedTuple):
@@ -98,7 +108,23 @@ def validate_produced(
     data: Buffer, rules: ProduceRules, *, produce_version: int, now_ms: int
 ) -> ValidBatch | Refusal:
     """The one batch of a partition's data in a Produce request."""
-    batch = _only_batch(memoryview(data), produce_version)
+    view = memoryview(data)
+    timestamp_min, timestamp_max = rules.timestamp_range(now_ms)
+    # Nearly every batch passes here; what does not is looked at again, to say why.
+    accepted = records.accept_batch(
+        view, rules.max_message_bytes, timestamp_min, timestamp_max, rules.compacted
+    )
+    if accepted is not None:
+        batch = RecordBatch(view, 0, *HEADER.unpack_from(view))
+        return _valid(batch, rules, *accepted, now_ms)
+    return validate_closely(view, rules, produce_version=produce_version, now_ms=now_ms)
+
+
+def validate_closely(
+    view: memoryview, rules: ProduceRules, *, produce_version: int, now_ms: int
+) -> ValidBatch | Refusal:
+    """The same, rule by rule."""
+    batch = _only_batch(view, produce_version)
     if isinstance(batch, Refusal):
         return batch
     refusal = _check_header(batch, rules)
@@ -107,10 +133,16 @@ def validate_produced(
     check = _check_records(batch, rules, now_ms)
     if isinstance(check, Refusal):
         return check
+    return _valid(batch, rules, check.max_timestamp, check.max_timestamp_offset_delta, now_ms)
+
+
+def _valid(
+    batch: RecordBatch, rules: ProduceRules, max_timestamp: int, offset_delta: int, now_ms: int
+) -> ValidBatch:
     attributes = batch.attributes & ~LOG_APPEND_TIME
-    if rules.timestamp_type is _CREATE_TIME:
-        return ValidBatch(batch, attributes, check.max_timestamp, check.max_timestamp_offset_delta)
-    return ValidBatch(batch, attributes | LOG_APPEND_TIME, now_ms, 0)
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return ValidBatch(batch, attributes | LOG_APPEND_TIME, now_ms, 0)
+    return ValidBatch(batch, attributes, max_timestamp, offset_delta)
 
 
 def _only_batch(data: memoryview, produce_version: int) -> RecordBatch | Refusal:

@@ -6,6 +6,7 @@ order. The column functions are in records_twin_columns.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.wire.records_twin_columns import ColumnDecoder, encode_records
@@ -22,7 +23,19 @@ from tidelog.wire.records_types import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ColumnDecoder", "crc32c", "encode_records", "validate_records", "walk_records"]
+__all__ = [
+    "ColumnDecoder",
+    "accept_batch",
+    "crc32c",
+    "encode_records",
+    "validate_records",
+    "walk_records",
+]
+
+BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
+LENGTH_END, CRC_START = 12, 21
+UNUSUAL_ATTRIBUTES = 0x07 | 0x20 | 0x40
+"""The codec, a control batch, a delete horizon: what has one of these is looked at closely."""
 
 
 def crc32c(data: Buffer, value: int = 0, /) -> int:
@@ -75,6 +88,43 @@ class _Greatest(NamedTuple):
 
 def _flawed(flaw: int, index: int, position: int) -> RecordsCheck:
     return RecordsCheck(flaw, index, position, -1, -1, [])
+
+
+def accept_batch(
+    data: Buffer,
+    size_max: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    key_required: bool,
+    /,
+) -> tuple[int, int] | None:
+    """The usual produced batch, checked in one go; None: look more closely."""
+    batch = memoryview(data)
+    if not BATCH_HEADER.size <= len(batch) <= size_max:
+        return None
+    header = BATCH_HEADER.unpack_from(batch)
+    base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp = header[:8]
+    producer_id, base_sequence, count = header[9], header[11], header[12]
+    if (
+        (base_offset, length, magic) != (0, len(batch) - LENGTH_END, 2)
+        or attributes & UNUSUAL_ATTRIBUTES
+        or count <= 0
+        or last_delta != count - 1
+        or (producer_id >= 0 and base_sequence < 0)
+        or crc32c(batch[CRC_START:]) != crc
+    ):
+        return None
+    check = validate_records(
+        batch[BATCH_HEADER.size :],
+        count,
+        base_timestamp,
+        timestamp_min,
+        timestamp_max,
+        key_required,
+    )
+    if check.flaw or check.bad_records:
+        return None
+    return check.max_timestamp, check.max_timestamp_offset_delta
 
 
 def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]:

@@ -214,6 +214,19 @@ class RecordsModule(Protocol):
     ) -> RecordsCheck:
         """Check everything about a produced batch's records."""
 
+    def accept_batch(
+        self,
+        data: Buffer,
+        size_max: int,
+        timestamp_min: int,
+        timestamp_max: int,
+        key_required: bool,
+        /,
+    ) -> tuple[int, int] | None:
+        """For the usual produced batch, uncompressed and without a flaw: the greatest timestamp
+        and the offset delta of the first record that has it. None says nothing but that it has
+        to be looked at more closely."""
+
     def walk_records(self, data: Buffer, count: int, /) -> list[RecordSpan]:
         """All records, for those who need their keys. Raises CorruptRecords."""
 

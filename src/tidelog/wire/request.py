@@ -39,6 +39,7 @@ class UnsupportedApiVersions(Exception):
         self.correlation_id = correlation_id
 
 
+_headers: dict[tuple[int, int], Packing] = {}
 _decoders: dict[tuple[int, int], Decoder] = {}
 """Of the requests that have come so far: finding the class and its decoder takes a while."""
 
@@ -116,9 +117,10 @@ def refuse_api_versions(refused: UnsupportedApiVersions, served: Served) -> list
 def _frame(key: int, version: int, correlation_id: int, message: Message) -> list[Any]:
     parts: list[Any] = [b""]
     encoder(type(message), version)(message, parts)
-    size = sum(map(len, parts))
-    if APIS[key].response_header_version(version):
-        parts[0] = LENGTH_CORRELATION_AND_TAGS.pack(size + 5, correlation_id)
-    else:
-        parts[0] = LENGTH_AND_CORRELATION.pack(size + 4, correlation_id)
+    header = _headers.get((key, version))
+    if header is None:
+        has_tags = APIS[key].response_header_version(version)
+        header = LENGTH_CORRELATION_AND_TAGS if has_tags else LENGTH_AND_CORRELATION
+        _headers[key, version] = header
+    parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, correlation_id)
     return parts
