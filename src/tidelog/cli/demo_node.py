@@ -25,7 +25,7 @@ class DemoNode:
     """A child process. It ends with the demo, even if that is killed."""
 
     def __init__(self) -> None:
-        self.port = _free_pair_of_ports()
+        self.port = free_pair_of_ports()
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
         self._arguments = ["up", "--port", str(self.port), "--data-dir", str(self.directory / "up")]
 
@@ -89,7 +89,7 @@ class DemoNode:
         return found
 
 
-def _free_pair_of_ports() -> int:
+def free_pair_of_ports() -> int:
     """The first of two neighbours: a node's broker and its controller."""
     while True:
         with socket.create_server((HOST, 0)) as first:
