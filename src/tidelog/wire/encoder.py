@@ -126,10 +126,65 @@ class _EncoderSource(Source):
                 item = self.name("item")
                 with self.block(f"for {item} in {local}:"):
                     if isinstance(element, Nested):
-                        self.struct(element.cls, item)
+                        self.element(element.cls, item)
                     else:
                         self.sized(element, item, compact)
                     self.flush()
+
+    def element(self, cls: type[Struct], item: str) -> None:
+        """A struct of numbers and short arrays of numbers is one pack: there are many of them
+        in a Metadata response."""
+        arrays = self.packable(cls)
+        if not arrays:
+            self.struct(cls, item)
+            return
+        packs = ArrayPacks(
+            "".join(
+                "{}" if isinstance(field.type, Array) else field.type.format
+                for field in fields_of(cls)
+                if field.is_in(self.version) and isinstance(field.type, Array | Fixed)
+            )
+            + "x" * self.flexible,
+            list(arrays.values()),
+            self.flexible,
+        )
+        counts, values = [], []
+        for field in fields_of(cls):
+            value = f"{item}.{field.name}"
+            if not field.is_in(self.version):
+                self.absent(cls, field, value)
+            elif field.name in arrays:
+                array, count = self.name("array"), self.name("count")
+                self.line(f"{array} = {value}")
+                self.line(f"{count} = len({array})")
+                counts.append(count)
+                values += [f"{count} + {int(self.flexible)}", f"*{array}"]
+            else:
+                values.append(value)
+        pack = self.name("pack")
+        self.line(f"{pack} = {self.constant('packs', packs)}[{', '.join(counts)},]")
+        with self.block(f"if {pack} is not None:"):
+            self.line(f"w({pack}({', '.join(values)}))")
+        with self.block("else:"):
+            self.struct(cls, item)
+            self.flush()
+
+    def packable(self, cls: type[Struct]) -> dict[str, str]:
+        """The letters of its arrays by their names, if it holds but numbers and such arrays."""
+        arrays = {}
+        for field in fields_of(cls):
+            if not field.is_in(self.version):
+                continue
+            if field.is_tagged(self.version) or field.is_nullable(self.version):
+                return {}
+            match field.type:
+                case Fixed():
+                    pass
+                case Array(Fixed(letter)):
+                    arrays[field.name] = letter
+                case _:
+                    return {}
+        return arrays
 
     def fixed_array(self, letter: str, local: str, compact: bool) -> None:
         """Count and values in one pack, prepared for the counts that replicas come in."""
@@ -251,6 +306,29 @@ def _small_array_packers(letter: str, compact: bool) -> list[Callable[..., bytes
             Packing(prefix + letter * count).pack for count in range(SMALL_ARRAY_MAX + 1)
         ]
     return _small_packers[letter, compact]
+
+
+class ArrayPacks(dict[tuple[int, ...], Callable[..., bytes] | None]):
+    """Packing functions of a struct by the lengths of its arrays, made when first needed.
+
+    At most SMALL_ARRAY_MAX + 1 lengths for each array are kept; longer ones have none.
+    """
+
+    def __init__(self, template: str, letters: list[str], compact: bool) -> None:
+        super().__init__()
+        self._template = template
+        self._letters = letters
+        self._prefix = "B" if compact else "i"
+
+    def __missing__(self, counts: tuple[int, ...]) -> Callable[..., bytes] | None:
+        if max(counts) > SMALL_ARRAY_MAX:
+            return None
+        arrays = (
+            self._prefix + letter * count
+            for letter, count in zip(self._letters, counts, strict=True)
+        )
+        pack = self[counts] = Packing(">" + self._template.format(*arrays)).pack
+        return pack
 
 
 def pack_large_array(values: Sequence[Any], letter: str, compact: bool) -> bytes:
