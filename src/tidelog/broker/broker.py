@@ -23,6 +23,7 @@ from tidelog.raft.metadata_log import MetadataLog
 from tidelog.replica.partition import Partition
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.declare import Message
+from tidelog.wire.messages.update_features import UpdateFeaturesResponse
 from tidelog.wire.request import Served
 
 if TYPE_CHECKING:
@@ -278,4 +279,7 @@ class DelayedCommit(Delayed):
             result if result.error_code else result.replace(error_code=error)
             for result in getattr(self._response, self._results)
         )
-        return self._response.replace(**{self._results: results})
+        failed = self._response.replace(**{self._results: results})
+        if isinstance(failed, UpdateFeaturesResponse):
+            return failed.replace(error_code=error)
+        return failed

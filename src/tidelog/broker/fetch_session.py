@@ -83,16 +83,23 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one peer, those first that were not served for longest."""
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_follower: bool) -> None:
+    def __init__(
+        self, session_id: int, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+    ) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.expected_epoch = 1
-        self.last_used_ms = 0
+        self.created_ms = self.last_used_ms = now_ms
         self.partitions: OrderedDict[PartitionKey, FetchedPartition] = OrderedDict()
         self.changed: dict[FetchedPartition, None] = {}
         """Those that may have something new to tell."""
         self.waiting: DelayedFetch | None = None
+
+    @property
+    def worth(self) -> tuple[bool, int]:
+        """What a session saves: a follower's more than a consumer's, a large one more."""
+        return self.is_follower, len(self.partitions)
 
     def mark(self, fetched: FetchedPartition) -> None:
         self.changed[fetched] = None
@@ -152,9 +159,13 @@ class FetchSessions:
             self._remove(request.session_id)
             session_id = NO_SESSION
             if request.session_epoch == INITIAL_EPOCH and request.topics:
-                session_id = self._free_id(is_follower, now_ms)
+                size = sum(len(topic.partitions) for topic in request.topics)
+                session_id = self._free_id(is_follower, size, now_ms)
             session = FetchSession(
-                session_id, uses_topic_ids=uses_topic_ids, is_follower=is_follower
+                session_id,
+                uses_topic_ids=uses_topic_ids,
+                is_follower=is_follower,
+                now_ms=now_ms,
             )
             if session_id != NO_SESSION:
                 self._sessions[session_id] = session
@@ -184,21 +195,36 @@ class FetchSessions:
         self._sessions.move_to_end(session.id)
         return session
 
-    def _free_id(self, is_follower: bool, now_ms: int) -> int:
-        if len(self._sessions) >= self.slots and not self._evict(is_follower, now_ms):
+    def _free_id(self, is_follower: bool, size: int, now_ms: int) -> int:
+        if len(self._sessions) >= self.slots and not self._evict(is_follower, size, now_ms):
             return NO_SESSION
         while (session_id := self._rng.randrange(1, EPOCH_MAX)) in self._sessions:
             pass
         return session_id
 
-    def _evict(self, is_follower: bool, now_ms: int) -> bool:
-        """Followers may push out any consumer, others only who has not fetched for long."""
-        for session in self._sessions.values():
-            is_idle = now_ms - session.last_used_ms > EVICTABLE_AFTER_MS
-            if is_idle or (is_follower and not session.is_follower):
-                self._remove(session.id)
-                return True
-        return False
+    def _evict(self, is_follower: bool, size: int, now_ms: int) -> bool:
+        """Who has not fetched for long goes first. Else the smallest of those that have had
+        their time, unless it is worth more than the newcomer; to a follower every consumer
+        gives way."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms > EVICTABLE_AFTER_MS:
+            self._remove(oldest.id)
+            return True
+        evictable = [
+            session
+            for session in self._sessions.values()
+            if now_ms - session.created_ms > EVICTABLE_AFTER_MS
+            or (is_follower and not session.is_follower)
+        ]
+        if not evictable:
+            return False
+        least = min(evictable, key=lambda session: session.worth)
+        if least.worth > (is_follower, size):
+            return False
+        self._remove(least.id)
+        return True
 
     def _remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

@@ -54,7 +54,8 @@ class Hosting:
     def find_by_name(self, name: str, index: int, now: Now) -> Partition | ErrorCode:
         topic = self.broker.image.topic(name)
         if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            # Without a name it was an id that was asked for, and that was all zeros.
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
         return self._find(topic, index, now)
 
     def _find(self, topic: Topic, index: int, now: Now) -> Partition | ErrorCode:

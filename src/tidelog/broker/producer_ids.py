@@ -60,5 +60,7 @@ class ProducerIds:
         if broker.metadata.append([record], now, committed) is ErrorCode.NONE:
             broker.flush_metadata(now)
         else:
-            # No room on the disk: those who wait time out and ask again.
-            self._waiting.clear()
+            # No room on the disk: those who wait ask again.
+            while self._waiting:
+                delayed = self._waiting.popleft()
+                broker.purgatory.complete(delayed, delayed.expire(now))

@@ -45,6 +45,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_LOG_DIRS: inspection.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    ApiKey.UPDATE_FEATURES: api_versions.update_features,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: inspection.describe_producers,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tidelog.broker.purgatory import Delayed
+from tidelog.controller import features as controller
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.features import FEATURES
@@ -17,6 +19,7 @@ from tidelog.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from tidelog.wire.messages.update_features import UpdateFeaturesRequest
 from tidelog.wire.request import Request, Served
 
 if TYPE_CHECKING:
@@ -60,6 +63,13 @@ def api_versions(request: Request, broker: Broker, now: Now) -> Message:
             for name, level in image.features.items()
         ),
     )
+
+
+def update_features(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+    message = request.message
+    assert isinstance(message, UpdateFeaturesRequest)
+    decision = controller.update_features(broker.metadata.latest, message, broker.node_id)
+    return broker.commit(decision, "results", message.timeout_ms, now)
 
 
 def advertised(served: Served) -> tuple[ApiVersion, ...]:

@@ -18,6 +18,8 @@ from tidelog.wire.request import Request
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
+CLIENT_METRICS_RESOURCE = 16
+"""All that version 0 of ListConfigResources knows."""
 COMMIT_TIMEOUT_MS = 30_000
 """These requests do not say how long their sender waits."""
 
@@ -31,7 +33,8 @@ def describe_configs(request: Request, broker: Broker, now: Now) -> Message:
 def list_config_resources(request: Request, broker: Broker, now: Now) -> Message:
     message = request.message
     assert isinstance(message, ListConfigResourcesRequest)
-    return controller.list_config_resources(broker.image, message.resource_types)
+    types = (CLIENT_METRICS_RESOURCE,) if request.version == 0 else message.resource_types
+    return controller.list_config_resources(broker.image, types)
 
 
 def alter_configs(request: Request, broker: Broker, now: Now) -> Message | Delayed:

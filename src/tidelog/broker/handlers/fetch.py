@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession
 from tidelog.broker.purgatory import Delayed
-from tidelog.env import Now
+from tidelog.env import FileSlice, Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import OffsetOutOfRange
 from tidelog.replica.partition import Partition
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 READ_COMMITTED = 1
+BASE_OFFSET_BYTES = 8
 TOPIC_IDS_SINCE = 13
 ANY_REPLICA_SINCE = 11
 """Older consumers do not know that followers can serve them."""
@@ -43,7 +44,7 @@ def fetch(request: Request, broker: Broker, now: Now) -> Message | Delayed:
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session, session_id=NO_SESSION, responses=())
-    reading = Reading(broker, session, message, request.version, is_follower=replica_id >= 0)
+    reading = Reading(broker, session, message, request.version, replica_id=replica_id)
     reading.collect(now)
     if message.max_wait_ms <= 0 or not session.partitions or reading.is_enough:
         return reading.respond()
@@ -97,11 +98,12 @@ class Reading:
         message: FetchRequest,
         version: int,
         *,
-        is_follower: bool,
+        replica_id: int,
     ) -> None:
         self.broker = broker
         self.session = session
-        self.is_follower = is_follower
+        self.replica_id = replica_id
+        self.is_follower = is_follower = replica_id >= 0
         self.is_committed_only = message.isolation_level == READ_COMMITTED
         self.needs_leader = is_follower or version < ANY_REPLICA_SINCE
         self.is_full = message.session_epoch <= 0
@@ -186,13 +188,24 @@ class Reading:
         error = partition.check_leader_epoch(fetched.current_leader_epoch)
         if error is ErrorCode.NONE and self.needs_leader and not partition.is_leader:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is ErrorCode.NONE and self.is_follower:
+            error = self._check_replica(fetched, partition)
         if error is not ErrorCode.NONE:
             return _refused(fetched.index, error)
         return self._read_log(fetched, partition)
 
+    def _check_replica(self, fetched: FetchedPartition, partition: Partition) -> ErrorCode:
+        """Whoever is no replica may be one soon, if its metadata is newer than ours."""
+        others = [replica for replica in partition.replicas if replica != partition.node_id]
+        if self.replica_id in others:
+            return ErrorCode.NONE
+        if fetched.current_leader_epoch >= 0:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def _read_log(self, fetched: FetchedPartition, partition: Partition) -> PartitionData:
         log, offset = partition.log, fetched.fetch_offset
-        if not log.log_start_offset <= offset <= log.log_end_offset:
+        if offset < log.log_start_offset:
             return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         diverging = EpochEndOffset()
         if fetched.last_fetched_epoch >= 0:
@@ -201,6 +214,8 @@ class Reading:
                 return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < fetched.last_fetched_epoch or end_offset < offset:
                 diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        if offset > log.log_end_offset and diverging.epoch < 0:
+            return _refused(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE)
         end_offset = self._readable_end(partition)
         records: Any = b""
         if offset < end_offset and diverging.epoch < 0:
@@ -222,17 +237,21 @@ class Reading:
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=log.log_start_offset,
             diverging_epoch=diverging,
-            aborted_transactions=self._aborted(partition, offset, end_offset, bool(len(records))),
+            aborted_transactions=self._aborted(partition, offset, end_offset, records),
             records=records,
         )
 
     def _aborted(
-        self, partition: Partition, start: Offset, end: Offset, has_records: bool
+        self, partition: Partition, start: Offset, end: Offset, records: FileSlice | bytes
     ) -> tuple[AbortedTransaction, ...] | None:
         if not self.is_committed_only:
             return None
-        if not has_records:
+        if not isinstance(records, FileSlice):
             return ()
+        following = records.file.read(records.position + records.size, BASE_OFFSET_BYTES)
+        if len(following) == BASE_OFFSET_BYTES:
+            # A reader far behind wants those of what it gets, not all there ever were.
+            end = min(end, int.from_bytes(following, "big"))
         return tuple(
             AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
             for entry in partition.log.aborted_transactions(start, end)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 BATCHED_SINCE = 4
+KEY_TYPES = (0, 1, 2)
+"""Group, transaction, share."""
 NO_COORDINATOR = "groups and transactions are not there yet"
 
 
@@ -113,7 +115,9 @@ def find_coordinator(request: Request, broker: Broker, now: Now) -> Message:
     """Nobody, so far: clients retry, and say so if they wait in vain."""
     message = request.message
     assert isinstance(message, FindCoordinatorRequest)
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code, text = ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR
+    if message.key_type not in KEY_TYPES:
+        code, text = ErrorCode.INVALID_REQUEST, f"there is no coordinator type {message.key_type}"
     if message.coordinator_keys:
         return FindCoordinatorResponse(
             coordinators=tuple(
@@ -123,13 +127,11 @@ def find_coordinator(request: Request, broker: Broker, now: Now) -> Message:
                     host="",
                     port=-1,
                     error_code=code,
-                    error_message=NO_COORDINATOR,
+                    error_message=text,
                 )
                 for key in message.coordinator_keys
             )
         )
     if request.version >= BATCHED_SINCE:
         return FindCoordinatorResponse()
-    return FindCoordinatorResponse(
-        error_code=code, error_message=NO_COORDINATOR, node_id=-1, port=-1
-    )
+    return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)

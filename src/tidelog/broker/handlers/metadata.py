@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers.topics import create_automatically
+from tidelog.controller.names import name_complaint
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionState, Topic
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
+ENDPOINTS = {BROKERS_ENDPOINT: "BROKER", CONTROLLERS_ENDPOINT: "CONTROLLER"}
+IDS_ASKED_SINCE = 12
+NOT_ASKED = -(1 << 31)
+TOPIC_ALL = 3576
+CLUSTER_ALL = 8096
+"""Every operation on a topic and on a cluster, a bit each: without authorization all may all."""
 PARTITIONS_A_PAGE_MAX = 2000
 
 
@@ -46,15 +53,38 @@ def metadata(request: Request, broker: Broker, now: Now) -> Message:
     assert isinstance(message, MetadataRequest)
     image = broker.image
     asked = message.topics
+    if request.version < IDS_ASKED_SINCE and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()
+    ):
+        return _refused(message)
     if asked is None or (not asked and request.version == 0):
-        topics = tuple(_topic(broker, image, topic) for topic in image.topics.values())
+        topics = tuple(_topic(image, topic) for topic in image.topics.values())
     else:
         topics = tuple(_asked(broker, image, topic, message, now) for topic in asked)
+    if message.include_topic_authorized_operations:
+        topics = tuple(
+            topic if topic.error_code else topic.replace(topic_authorized_operations=TOPIC_ALL)
+            for topic in topics
+        )
     return MetadataResponse(
         brokers=brokers(broker, image),
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_ALL if message.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _refused(message: MetadataRequest) -> MetadataResponse:
+    """Versions 10 and 11 have ids in their form, but nobody could ask by them."""
+    return MetadataResponse(
+        brokers=(),
+        topics=tuple(
+            _no_topic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)
+            for topic in message.topics or ()
+        ),
     )
 
 
@@ -86,15 +116,21 @@ def _asked(
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
             return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _topic(broker, image, topic)
+        return _topic(image, topic)
     if asked.name is None:
         return _no_topic(ErrorCode.INVALID_REQUEST, None)
     topic = image.topic(asked.name)
     if topic is not None:
-        return _topic(broker, image, topic)
+        return _topic(image, topic)
+    if not _is_legal(asked.name):
+        return _no_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not message.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
         return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
     return _no_topic(create_automatically(broker, asked.name, now), asked.name)
+
+
+def _is_legal(name: str) -> bool:
+    return name_complaint(name) is None
 
 
 def _no_topic(
@@ -103,7 +139,7 @@ def _no_topic(
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(broker: Broker, image: MetadataImage, topic: Topic) -> MetadataResponseTopic:
+def _topic(image: MetadataImage, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -137,29 +173,43 @@ def describe_cluster(request: Request, broker: Broker, now: Now) -> Message:
     message = request.message
     assert isinstance(message, DescribeClusterRequest)
     image = broker.image
-    if message.endpoint_type != BROKERS_ENDPOINT:
-        code = (
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE
-            if message.endpoint_type == CONTROLLERS_ENDPOINT
-            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        )
-        return DescribeClusterResponse(
-            error_code=code,
-            error_message=f"this listener tells of brokers, not of endpoint type "
-            f"{message.endpoint_type}",
-            endpoint_type=message.endpoint_type,
-            cluster_id="",
-            brokers=(),
-        )
+    is_controllers = broker.listener in broker.config.controller_names
+    here = CONTROLLERS_ENDPOINT if is_controllers else BROKERS_ENDPOINT
+    if message.endpoint_type != here:
+        return _wrong_endpoint(message.endpoint_type, here, request.version)
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
+        endpoint_type=here,
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         brokers=tuple(
             DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in brokers(broker, image)
+            for b in (_controllers(broker) if is_controllers else brokers(broker, image))
+        ),
+        cluster_authorized_operations=(
+            CLUSTER_ALL if message.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
+
+
+def _wrong_endpoint(asked: int, here: int, version: int) -> DescribeClusterResponse:
+    code, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+    if asked in ENDPOINTS:
+        # A client of version 0 would not know the code.
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST
+        text = (
+            f"The request was sent to an endpoint of type {ENDPOINTS[here]},"
+            f" but we wanted an endpoint of type {ENDPOINTS[asked]}"
+        )
+    return DescribeClusterResponse(error_code=code, error_message=text, cluster_id="", brokers=())
+
+
+def _controllers(broker: Broker) -> list[MetadataResponseBroker]:
+    return [
+        MetadataResponseBroker(node_id=broker.node_id, host=endpoint.host, port=endpoint.port)
+        for endpoint in broker.config.controller_endpoints
+        if endpoint.name == broker.listener
+    ]
 
 
 def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Message:
@@ -167,6 +217,8 @@ def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Mes
     message = request.message
     assert isinstance(message, DescribeTopicPartitionsRequest)
     image, cursor = broker.image, message.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        return DescribeTopicPartitionsResponse(topics=())
     names = sorted({topic.name for topic in message.topics}) or list(image.topics)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -196,10 +248,15 @@ def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Mes
 
 def _undescribed(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if _is_legal(name)
+            else ErrorCode.INVALID_TOPIC_EXCEPTION
+        ),
         name=name,
         topic_id=ZERO_UUID,
         partitions=(),
+        topic_authorized_operations=TOPIC_ALL,
     )
 
 
@@ -230,4 +287,5 @@ def _described(
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(partitions),
+        topic_authorized_operations=TOPIC_ALL,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidelog.env import Now
@@ -55,13 +56,20 @@ HIGH_WATERMARK = -1
 def list_offsets(request: Request, broker: Broker, now: Now) -> Message:
     message = request.message
     assert isinstance(message, ListOffsetsRequest)
+    counts = Counter(
+        (topic.name, asked.partition_index)
+        for topic in message.topics
+        for asked in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=tuple(
                     _list_one(
-                        broker.led(topic.name, asked.partition_index, now),
+                        ErrorCode.INVALID_REQUEST
+                        if counts[topic.name, asked.partition_index] > 1
+                        else broker.led(topic.name, asked.partition_index, now),
                         asked,
                         request.version,
                         message,

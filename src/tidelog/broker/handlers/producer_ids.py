@@ -28,7 +28,9 @@ def init_producer_id(request: Request, broker: Broker, now: Now) -> Message | De
             if message.transactional_id
             else ErrorCode.INVALID_REQUEST
         )
-        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        return _refused(code)
+    if (message.producer_id == -1) != (message.producer_epoch == -1):
+        return _refused(ErrorCode.INVALID_REQUEST)
     delayed = DelayedProducerId(now.monotonic_ms + COMMIT_TIMEOUT_MS)
     if broker.producer_ids.take(delayed, now):
         return delayed.response(broker.producer_ids.next_id())
@@ -47,6 +49,9 @@ class DelayedProducerId(Delayed):
         )
 
     def expire(self, now: Now) -> Message:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.REQUEST_TIMED_OUT, producer_id=-1, producer_epoch=-1
-        )
+        # What clients take for "ask again": Kafka answers so while it waits for a block.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
