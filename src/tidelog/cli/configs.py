@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import bootstrap_option, connected
+from tidelog.cli.connect import Connection, connected, connection_options
 from tidelog.cli.properties import parse_properties
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ENTITY_TYPES = ("topics", "brokers", "groups", "client-metrics", "broker-loggers
 
 
 @click.command("configs")
-@bootstrap_option
+@connection_options
 @click.option("--describe", "action", flag_value="describe", help="Show configs.")
 @click.option("--alter", "action", flag_value="alter", help="Change configs.")
 @click.option("--entity-type", type=click.Choice(ENTITY_TYPES), help="What has the configs.")
@@ -43,7 +43,7 @@ ENTITY_TYPES = ("topics", "brokers", "groups", "client-metrics", "broker-loggers
 @click.option("--all", "show_all", is_flag=True, help="With --describe: defaults too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def command(
-    bootstrap_server: str,
+    connection: Connection,
     action: str | None,
     entity_type: str | None,
     entity_name: str | None,
@@ -58,7 +58,7 @@ def command(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Show or change the configs of a topic, a broker, all brokers or a group.
+    """Show or change configs of topics, brokers and groups.
 
     \b
     tidelog configs --describe --topic orders --all
@@ -73,7 +73,7 @@ def command(
         entity_type, entity_name = "brokers", ""
     if entity_type is None:
         raise click.UsageError("name what has the configs: --topic NAME, --broker ID, --group NAME")
-    with connected(bootstrap_server) as client:
+    with connected(*connection) as client:
         if action == "describe":
             _describe(client, entity_type, entity_name, show_all, as_json)
         else:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from tidelog.cli.properties import parse_assignments, parse_properties
 
 if TYPE_CHECKING:
     from tidelog.client import Client, ClientError
@@ -15,12 +19,18 @@ BOOTSTRAP_SERVER = "127.0.0.1:9092"
 BOOTSTRAP_TIMEOUT_MS = 3_000
 """A person waits: a broker that cannot be reached is said soon."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+
+class Connection(NamedTuple):
+    """What the command line says about it."""
+
+    bootstrap_server: str
+    properties: dict[str, str]
 
 
-def bootstrap_option(function: F) -> F:
-    """The option that every one of these commands has."""
-    return click.option(
+def connection_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that every one of these commands has, as its argument `connection`."""
+
+    @click.option(
         "--bootstrap-server",
         "--bootstrap-servers",
         metavar="HOST:PORT,...",
@@ -28,23 +38,59 @@ def bootstrap_option(function: F) -> F:
         envvar="TIDELOG_BOOTSTRAP_SERVER",
         show_default=True,
         help="The brokers to connect to; one of them is enough.",
-    )(function)
+    )
+    @click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A properties file for the client, under Kafka's names.",
+    )
+    @click.option(
+        "--command-property",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A property for the client, such as request.timeout.ms; may be repeated.",
+    )
+    @wraps(function)
+    def command(
+        bootstrap_server: str,
+        command_config: Path | None,
+        command_property: tuple[str, ...],
+        **options: Any,
+    ) -> None:
+        properties = {}
+        if command_config is not None:
+            properties = parse_properties(command_config.read_text("utf-8"))
+        properties |= parse_assignments(command_property)
+        function(connection=Connection(bootstrap_server, properties), **options)
+
+    return command
 
 
 @contextmanager
-def connected(bootstrap_server: str, *, timeout_ms: int = 60_000) -> Iterator[Client]:
+def connected(
+    bootstrap_server: str, properties: Mapping[str, str] | None = None
+) -> Iterator[Client]:
     """A client for the time of a command; what it raises ends the command with one line."""
-    from tidelog.client import Client, ClientError, ClientSettings, parse_servers
+    from tidelog.client import (
+        Client,
+        ClientError,
+        ClientSettings,
+        parse_servers,
+        settings_from_properties,
+    )
 
     try:
-        settings = ClientSettings(
+        defaults = ClientSettings(
             bootstrap_servers=parse_servers(bootstrap_server),
             client_id="tidelog-cli",
-            timeout_ms=timeout_ms,
             bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
         )
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
+    try:
+        settings = settings_from_properties(properties or {}, defaults)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     with Client(settings) as client:
         try:
             yield client

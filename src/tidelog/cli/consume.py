@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import bootstrap_option, connected
+from tidelog.cli.connect import Connection, connected, connection_options
 from tidelog.cli.properties import parse_assignments
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ PRINTED = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value
 
 
 @click.command("consume")
-@bootstrap_option
+@connection_options
 @click.option("--topic", metavar="NAME", required=True, help="The topic to read.")
 @click.option("--partition", metavar="N", type=click.IntRange(min=0), help="Read this one only.")
 @click.option(
@@ -57,7 +57,7 @@ PRINTED = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for scripts.")
 def command(
-    bootstrap_server: str,
+    connection: Connection,
     topic: str,
     partition: int | None,
     offset: str,
@@ -70,7 +70,9 @@ def command(
     as_json: bool,
     **flags: bool,
 ) -> None:
-    """Print a topic's records, from the end or from where you say, until Ctrl-C.
+    """Print the records of a topic until Ctrl-C.
+
+    It starts at the end unless you say otherwise.
 
     \b
     tidelog consume --topic orders --from-beginning --max-messages 10
@@ -80,7 +82,7 @@ def command(
 
     formatter = _formatter(parse_assignments(formatter_property), flags, as_json)
     start = parse_start("earliest" if from_beginning else offset, timestamp, partition)
-    with connected(bootstrap_server) as client:
+    with connected(*connection) as client:
         consuming = Consuming(client, topic, partition, isolation_level, formatter)
         try:
             consuming.run(start, max_messages, timeout_ms)

@@ -8,8 +8,18 @@ import click
 
 from tidelog import __version__
 
-COMMANDS = ("up", "start", "topics", "configs", "produce", "consume", "demo")
-"""Each is `command` in the module of its name, with `-` as `_`."""
+COMMANDS = {
+    "up": "Start a local cluster, and run it until Ctrl-C.",
+    "start": "Start one node as a server.properties configures it.",
+    "topics": "Create, delete, describe, list or extend topics.",
+    "configs": "Show or change configs of topics, brokers and groups.",
+    "produce": "Write each line of standard input as a record.",
+    "consume": "Print the records of a topic until Ctrl-C.",
+    "dump-log": "Show what the files of a log say.",
+    "demo": "Start a node, write and read records, clean up.",
+}
+"""What each is for. It is `command` in the module of its name, with `-` as `_`; the list of
+commands imports none of them."""
 
 
 class LazyGroup(click.Group):
@@ -17,6 +27,10 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import bootstrap_option, connected
+from tidelog.cli.connect import Connection, connected, connection_options
 from tidelog.cli.properties import parse_assignments
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 
 @click.command("produce")
-@bootstrap_option
+@connection_options
 @click.option("--topic", metavar="NAME", required=True, help="The topic to write to.")
 @click.option(
     "--file",
@@ -83,7 +83,7 @@ ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 @click.option("--sync", is_flag=True, help="Send each record alone, and wait for its answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
-    bootstrap_server: str,
+    connection: Connection,
     topic: str,
     files: tuple[Path, ...],
     partition: int | None,
@@ -104,7 +104,7 @@ def command(
     from tidelog.cli.producing import Producing
 
     reader = _reader(**options)  # type: ignore[arg-type]  # click makes them what they are
-    with connected(bootstrap_server) as client:
+    with connected(*connection) as client:
         producing = Producing(
             client,
             topic,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="A property to use instead of the file's; may be repeated.",
 )
 def command(properties: Path, override: tuple[str, ...]) -> None:
-    """Start one node as FILE (Kafka's server.properties) configures it.
+    """Start one node as FILE, a server.properties of Kafka, configures it.
 
     An empty log directory is formatted. The node runs until Ctrl-C or SIGTERM, and then
     finishes what it has begun.

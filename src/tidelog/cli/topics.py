@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tidelog.cli.connect import bootstrap_option, connected
+from tidelog.cli.connect import Connection, connected, connection_options
 from tidelog.cli.properties import parse_assignments
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 
 
 @click.command("topics")
-@bootstrap_option
+@connection_options
 @click.option("--create", "action", flag_value="create", help="Create a topic.")
 @click.option("--delete", "action", flag_value="delete", help="Delete topics and their records.")
 @click.option("--describe", "action", flag_value="describe", help="Show topics and partitions.")
@@ -96,7 +96,7 @@ class Wanted(NamedTuple):
     "--topics-with-overrides", is_flag=True, help="Only topics with configs of their own."
 )
 @click.option("--json", is_flag=True, help="Print JSON, for scripts.")
-def command(bootstrap_server: str, action: str | None, **options: object) -> None:
+def command(connection: Connection, action: str | None, **options: object) -> None:
     """Create, delete, describe, list or extend topics.
 
     \b
@@ -107,7 +107,7 @@ def command(bootstrap_server: str, action: str | None, **options: object) -> Non
     if action is None:
         raise click.UsageError("say what to do: " + ", ".join(f"--{name}" for name in ACTIONS))
     _check(action, wanted)
-    with connected(bootstrap_server) as client:
+    with connected(*connection) as client:
         match action:
             case "create":
                 _create(client, wanted)

@@ -26,7 +26,7 @@ from tidelog.client.errors import (
     UnknownBroker,
     UnsupportedByBroker,
 )
-from tidelog.client.settings import ClientSettings, parse_servers
+from tidelog.client.settings import ClientSettings, parse_servers, settings_from_properties
 
 if TYPE_CHECKING:
     from tidelog.client.aio import AsyncClient
@@ -45,6 +45,7 @@ __all__ = [
     "UnknownBroker",
     "UnsupportedByBroker",
     "parse_servers",
+    "settings_from_properties",
 ]
 
 

@@ -58,6 +58,7 @@ class Cluster:
         self.brokers: dict[int, Address] = {}
         self.topics: dict[str, KnownTopic] = {}
         self._preferred: Address | None = None
+        self._names: dict[Uuid, str] = {}
 
     def addresses(self) -> list[Address]:
         """Whom to ask what any broker can answer: who answered last, then brokers, then the
@@ -81,7 +82,7 @@ class Cluster:
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         """The inverse of KnownTopic.topic_id."""
-        return next((name for name, t in self.topics.items() if t.topic_id == topic_id), None)
+        return self._names.get(topic_id)
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
         """The leader, if it is known and not too long ago."""
@@ -110,8 +111,11 @@ class Cluster:
                 continue
             if topic.error_code == ErrorCode.NONE:
                 self.topics[topic.name] = self._known(topic, self.topics.get(topic.name))
+                self._names[topic.topic_id] = topic.name
             elif topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
-                self.topics.pop(topic.name, None)
+                gone = self.topics.pop(topic.name, None)
+                if gone is not None:
+                    self._names.pop(gone.topic_id, None)
 
     def _known(self, topic: MetadataResponseTopic, old: KnownTopic | None) -> KnownTopic:
         leaders = {p.partition_index: _leader(p) for p in topic.partitions}

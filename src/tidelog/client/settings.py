@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidelog.client.errors import Address
 from tidelog.wire.frame import FRAME_BYTES_MAX
 
 PORT_DEFAULT = 9092
+TIME_MS_MAX = 2**31 - 1
+
+TIMES = {
+    "request.timeout.ms": "request_timeout_ms",
+    "default.api.timeout.ms": "timeout_ms",
+    "socket.connection.setup.timeout.ms": "connect_timeout_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "retry.backoff.max.ms": "retry_backoff_ms_max",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+}
+"""Under the names of Kafka's clients."""
+KNOWN = ("bootstrap.servers", "client.id", "security.protocol", *TIMES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +45,34 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
             raise ValueError("name at least one bootstrap server, as host:port")
+
+
+def settings_from_properties(
+    properties: Mapping[str, str], defaults: ClientSettings | None = None
+) -> ClientSettings:
+    """What Kafka's names say. ValueError for a name that this client does not know: ignored, it
+    would only seem to work."""
+    values: dict[str, Any] = {}
+    for name, text in properties.items():
+        if name in TIMES:
+            values[TIMES[name]] = _parse_time(name, text)
+        elif name == "bootstrap.servers":
+            values["bootstrap_servers"] = parse_servers(text)
+        elif name == "client.id":
+            values["client_id"] = text
+        elif name != "security.protocol":
+            raise ValueError(f"the client does not know {name}; it knows {', '.join(KNOWN)}")
+        elif text.upper() != "PLAINTEXT":
+            raise ValueError(f"security.protocol={text}: the client speaks PLAINTEXT only")
+    if defaults is not None:
+        return replace(defaults, **values)
+    return ClientSettings(**{"bootstrap_servers": (), **values})
+
+
+def _parse_time(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > TIME_MS_MAX:
+        raise ValueError(f"{name}={text}: want milliseconds from 0 to {TIME_MS_MAX}")
+    return int(text)
 
 
 def parse_servers(text: str) -> tuple[Address, ...]:

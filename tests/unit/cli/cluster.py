@@ -68,7 +68,7 @@ def runner(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, module: str)
     shell.settings = shell.cluster.settings
 
     @contextmanager
-    def connected(bootstrap_server: str) -> Iterator[MemoryShell]:
+    def connected(*connection: object) -> Iterator[MemoryShell]:
         try:
             yield shell
         except ClientError as error:

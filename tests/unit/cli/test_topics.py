@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.unit.cli.cluster import CommandCluster, Run, runner
 from tests.unit.client.memory import MemoryBroker, topic_id
 
+from tidelog.cli.main import tidelog
 from tidelog.types import format_uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.messages.create_partitions import (
@@ -219,3 +221,15 @@ def test_a_cluster_that_is_gone_is_one_line_that_says_what_to_do(cluster, run):
     assert line.startswith("Error: cannot reach a broker at broker:1,broker:2,broker:3")
     assert "connection refused" in line
     assert "`tidelog up`" in line
+
+
+def test_the_client_is_configured_under_kafkas_names(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("group.id=orders\n")
+    answer = CliRunner().invoke(tidelog, ["topics", "--list", "--command-config", str(file)])
+    assert answer.exit_code == 2
+    assert "the client does not know group.id" in answer.output
+    answer = CliRunner().invoke(
+        tidelog, ["topics", "--list", "--command-property", "security.protocol=SSL"]
+    )
+    assert (answer.exit_code, "PLAINTEXT only" in answer.output) == (2, True)

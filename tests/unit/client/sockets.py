@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.unit.client.memory import HANG_UP, SILENT, MemoryCluster
@@ -51,7 +51,8 @@ class SocketBroker:
 
     def _serve(self, connection: socket.socket) -> None:
         pending = b""
-        with connection:
+        # The client may be gone at any time.
+        with connection, suppress(OSError):
             while data := connection.recv(1 << 20):
                 pending += data
                 while len(pending) >= 4 and len(pending) >= (

@@ -69,7 +69,7 @@ def test_silence_ends_in_time():
         began = time.monotonic()
         with pytest.raises(TimedOut, match="no answer in time"):
             await offset(client, timeout_ms=200)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
 
     run(scenario, request_timeout_ms=50)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.client import Address, BrokerError, ClientSettings, parse_servers
+from tidelog.client import (
+    Address,
+    BrokerError,
+    ClientSettings,
+    parse_servers,
+    settings_from_properties,
+)
 from tidelog.client.partitioner import murmur2, partition_of_key
 from tidelog.errors import ErrorCode
 
@@ -59,3 +65,38 @@ def test_a_code_of_the_future_is_told_by_number():
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert "999" in str(error)
     assert not error.is_retriable
+
+
+def test_settings_are_read_under_kafkas_names():
+    settings = settings_from_properties(
+        {
+            "bootstrap.servers": "a:1",
+            "client.id": "me",
+            "request.timeout.ms": "5",
+            "default.api.timeout.ms": "6",
+            "retry.backoff.max.ms": "7",
+            "security.protocol": "plaintext",
+        }
+    )
+    assert settings == ClientSettings(
+        bootstrap_servers=(Address("a", 1),),
+        client_id="me",
+        request_timeout_ms=5,
+        timeout_ms=6,
+        retry_backoff_ms_max=7,
+    )
+    assert settings_from_properties({"client.id": "you"}, settings).timeout_ms == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("group.id", "g", "does not know group.id; it knows bootstrap.servers, client.id"),
+        ("security.protocol", "SSL", "speaks PLAINTEXT only"),
+        ("request.timeout.ms", "-1", "want milliseconds from 0"),
+        ("request.timeout.ms", "2147483648", "want milliseconds from 0"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(name, value, said):
+    with pytest.raises(ValueError, match=said):
+        settings_from_properties({"bootstrap.servers": "a", name: value})
