@@ -20,7 +20,7 @@ from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.api import APIS, request_class, response_class
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message, Struct
-from tidelog.wire.schema import Array, Field, FieldType, Nested, fields_of
+from tidelog.wire.schema import Array, Field, FieldType, Fixed, Nested, fields_of
 
 CASES = [
     pytest.param(
@@ -100,7 +100,9 @@ def nested_class(theirs: Any) -> type[Any]:
 def values(field_type: FieldType, theirs: Any, version: int) -> st.SearchStrategy[Any]:
     match field_type:
         case Array(element):
-            return st.lists(values(element, theirs, version), max_size=3).map(tuple)
+            # Numbers are packed in different ways up to 16, up to 127 and beyond.
+            size_max = 150 if isinstance(element, Fixed) else 3
+            return st.lists(values(element, theirs, version), max_size=size_max).map(tuple)
         case Nested(cls):
             return structs(cls, nested_class(theirs.type), version)
         case _:
