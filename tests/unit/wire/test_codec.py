@@ -21,7 +21,7 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group
 
 def test_a_field_that_the_version_lacks_is_an_error_unless_it_is_ignorable() -> None:
     assert decode(HeartbeatRequest, 3, encode(HEARTBEAT, 3)) == HEARTBEAT
-    with pytest.raises(EncodeError, match="version 2 has no HeartbeatRequest.group_instance_id"):
+    with pytest.raises(EncodeError, match=r"version 2 has no HeartbeatRequest\.group_instance_id"):
         encode(HEARTBEAT, 2)
     throttled = HeartbeatResponse(throttle_time_ms=7, error_code=0)
     assert decode(HeartbeatResponse, 0, encode(throttled, 0)).throttle_time_ms == 0
