@@ -19,7 +19,7 @@ from tests.unit.controller.scripts import SCRIPTS, Model, transcript
 from tidelog.config.broker import BrokerConfig
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS, response_class
-from tidelog.wire.codec import decoder, encode
+from tidelog.wire.codec import decode, decoder, encode
 from tidelog.wire.declare import Message, Struct
 from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -74,6 +74,12 @@ def connection(kafka: ApacheKafka) -> Iterator[Connection]:
     opened.socket.close()
 
 
+def as_sent(answer: Message) -> Message:
+    """After a way over the wire, in the newest version, which may leave fields out."""
+    version = type(answer).VERSIONS[1]
+    return decode(type(answer), version, encode(answer, version))
+
+
 def comparable(answer: Any) -> Any:
     """Without ids, which chance gives, and in the order of names, which is not promised."""
     if isinstance(answer, Struct):
@@ -118,7 +124,7 @@ def test_answers_agree(name: str, kafka: ApacheKafka, connection: Connection) ->
     model = Model(BrokerConfig.from_properties(kafka.properties), random.Random(1))
     known = model.known_keys() - {"listeners"}  # its default is ours
     for number, request in enumerate(SCRIPTS[name](name)):
-        ours = comparable(without_what_is_ours_alone(model.ask(request), known))
+        ours = comparable(without_what_is_ours_alone(as_sent(model.ask(request)), known))
         theirs = None
         # A broker takes a change over a moment after it was answered.
         for _ in range(50 if isinstance(request, DescribeConfigsRequest) else 1):

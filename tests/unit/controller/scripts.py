@@ -11,11 +11,13 @@ from tidelog.config.broker import BROKER_KEYS, BrokerConfig
 from tidelog.config.topic import TOPIC_KEYS
 from tidelog.controller.config_changes import alter_configs, alter_configs_incrementally
 from tidelog.controller.describe_configs import describe_configs, list_config_resources
+from tidelog.controller.features import update_features
 from tidelog.controller.topic_changes import create_partitions, delete_topics
 from tidelog.controller.topics import create_topics
 from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
 from tidelog.types import ZERO_UUID, Uuid
+from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import alter_configs as replacing
 from tidelog.wire.messages import incremental_alter_configs as incremental
@@ -33,6 +35,7 @@ from tidelog.wire.messages.create_topics import (
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER = 2, 4
@@ -70,6 +73,8 @@ class Model:
                 decision = alter_configs(image, request, node, node_id=1)
             case DescribeConfigsRequest():
                 return describe_configs(image, request, node)
+            case UpdateFeaturesRequest():
+                decision = update_features(image, request, node.node_id)
             case ListConfigResourcesRequest():
                 return list_config_resources(image, request.resource_types)
             case _:
@@ -303,15 +308,56 @@ def configs_script(p: str) -> list[Message]:
     ]
 
 
+def features_script(p: str) -> list[Message]:
+    def update(
+        *updates: tuple[str, int, int], validate_only: bool = False
+    ) -> UpdateFeaturesRequest:
+        keys = tuple(
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in updates
+        )
+        return UpdateFeaturesRequest(feature_updates=keys, validate_only=validate_only)
+
+    return [
+        update(("no.such.version", 1, 1)),
+        update(("metadata.version", 31, 1)),
+        update(("metadata.version", 6, 3)),
+        update(("metadata.version", 30, 1)),
+        update(("metadata.version", 29, 1)),
+        update(("group.version", 1, 1)),
+        update(("group.version", 2, 1)),
+        update(("group.version", -1, 3)),
+        update(("group.version", 0, 1)),
+        update(("group.version", 1, 2)),
+        update(("group.version", 1, 0)),
+        update(("group.version", 1, 9)),
+        update(("transaction.version", 1, 2), validate_only=True),
+        update(("transaction.version", 0, 3), validate_only=True),
+        update(("metadata.version", 29, 2), validate_only=True),
+        update(("metadata.version", 29, 3), validate_only=True),
+        update(("metadata.version", 25, 2), validate_only=True),
+        update(("metadata.version", 20, 3), validate_only=True),
+        update(("group.version", 1, 1), ("group.version", 1, 1), validate_only=True),
+        update(("eligible.leader.replicas.version", 0, 2), validate_only=True),
+        update(("kraft.version", 0, 1), validate_only=True),
+        update(("kraft.version", 1, 1), validate_only=True),
+        update(("transaction.version", 2, 1), ("no.such.version", 1, 1)),
+        update(),
+    ]
+
+
 SCRIPTS: dict[str, Callable[[str], list[Message]]] = {
     "topics": topics_script,
     "configs": configs_script,
+    "features": features_script,
 }
 
 
 def transcript(request: Any, answer: Any) -> list[str]:
     """An answer in lines to read: who, the code, the message, and what there is now. By name:
     Kafka promises no order, and shuffles some."""
+    version = type(answer).VERSIONS[1]
+    answer = decode(type(answer), version, encode(answer, version))
     groups = []
     for field in ("topics", "results", "responses"):
         for result in getattr(answer, field, ()):
@@ -323,7 +369,9 @@ def transcript(request: Any, answer: Any) -> list[str]:
             if isinstance(request, DescribeConfigsRequest) and len(result.configs) < 5:
                 group += sorted(described(one) for one in result.configs)
             groups.append(group)
-    return [type(request).__name__, *(line for group in sorted(groups) for line in group)]
+    top = getattr(answer, "error_message", None)
+    said = f" {int(answer.error_code)} {top or '-'}" if hasattr(answer, "error_code") else ""
+    return [type(request).__name__ + said, *(line for group in sorted(groups) for line in group)]
 
 
 def described(one: Any) -> str:
