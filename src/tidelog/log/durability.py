@@ -14,6 +14,7 @@ from tidelog.log.names import LEADER_EPOCH_CHECKPOINT
 from tidelog.log.producer_replay import store_snapshot
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.results import Unflushed
+from tidelog.log.segment import Segment
 from tidelog.types import Offset
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Durability:
         "_snapshots",
         "directory",
         "disk",
+        "has_sealed",
         "last_flush_ms",
         "names_changed",
         "recovery_point",
@@ -39,6 +41,8 @@ class Durability:
         self.recovery_point = recovery_point
         self.names_changed = True
         """A file was made, renamed or removed since the last flush."""
+        self.has_sealed = False
+        """A segment was sealed since, whose indexes are in memory only."""
         self.last_flush_ms: int | None = None
         self._snapshots: list[File] = []
         """Producer snapshots that are not durable yet."""
@@ -64,7 +68,7 @@ class Durability:
         unflushed = log.log_end_offset - self.recovery_point
         if unflushed >= log.config.flush_messages:
             return unflushed > 0
-        if log.leader_epochs.is_dirty or self.recovery_point < log.segments.active.base_offset:
+        if log.leader_epochs.is_dirty or self.has_sealed:
             return True
         if self.last_flush_ms is None:
             self.last_flush_ms = now.monotonic_ms
@@ -78,18 +82,22 @@ class Durability:
         if nothing and not self.names_changed:
             return None
         files: list[File] = []
-        for segment in log.segments.from_offset(self.recovery_point):
+        for segment in self._not_durable(log):
             files.append(segment.file)
             if segment is not log.segments.active:
-                # Recovery begins with the segment of the recovery point, so that the indexes
-                # of the active one are rebuilt in any case.
                 files += segment.write_indexes()
         return self._begin(log, now, files)
+
+    def _not_durable(self, log: Log) -> list[Segment]:
+        """From the segment on that holds the last durable record: it may have been sealed after
+        that record was flushed, and has its indexes in memory only. Recovery begins with the same
+        one, so the indexes of the active segment need not be written at all."""
+        return log.segments.from_offset(self.recovery_point - 1)
 
     def sealed(self, log: Log, now: Now) -> Unflushed:
         """See Log.seal. It takes over from a flush under way, whose answer is then late."""
         files: list[File] = []
-        for segment in log.segments.from_offset(self.recovery_point):
+        for segment in self._not_durable(log):
             files += [segment.file, *segment.write_indexes()]
         self.write_snapshot(log.log_end_offset, log.producers)
         return self._begin(log, now, files)
@@ -102,7 +110,7 @@ class Durability:
             log.leader_epochs.is_dirty = False
         files += self._snapshots
         self._snapshots = []
-        self.names_changed = False
+        self.names_changed = self.has_sealed = False
         self.last_flush_ms = now.monotonic_ms
         self._flush_end = log.log_end_offset
         return Unflushed(log.log_end_offset, tuple(files), replacements, (self.directory,))
@@ -117,5 +125,5 @@ class Durability:
     def failed(self, log: Log) -> None:
         """See Log.flush_failed."""
         self._flush_end = None
-        self.names_changed = True
+        self.names_changed = self.has_sealed = True
         log.leader_epochs.is_dirty = True

@@ -218,7 +218,7 @@ class Log:
         segment.start(now.wall_ms, self.roll_jitter_ms)
         self.segments.active.seal()
         self.segments.append(segment)
-        self.durability.names_changed = True
+        self.durability.names_changed = self.durability.has_sealed = True
 
     def read(
         self,
@@ -354,8 +354,12 @@ class Log:
         return self.durability.unflushed(self, now)
 
     def flushed(self, end_offset: Offset) -> None:
-        """What unflushed returned is durable."""
+        """What unflushed returned is durable. Sealed segments then live on disk alone."""
+        sealed = self.segments.from_offset(self.recovery_point - 1)[:-1]
         self.durability.flushed(end_offset)
+        for segment in sealed:
+            if segment.is_written and segment is not self.segments.active:
+                segment.let_go()
 
     def flush_failed(self) -> None:
         """The disk was full; try again later."""

@@ -34,7 +34,7 @@ from tidelog.log.names import (
 )
 from tidelog.log.recovery import Progress, load
 from tidelog.log.results import DamagedSegment
-from tidelog.types import Offset, Uuid
+from tidelog.types import METADATA_TOPIC_ID, Offset, Uuid
 
 LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
@@ -157,6 +157,8 @@ class LogDir:
         """`__cluster_metadata-0`, made if there is none and always recovered from its start: a
         node must not act on metadata that it has not checked. Raises DamagedSegment."""
         path = f"{self.path}/{METADATA_TOPIC}-0"
+        if not self.disk.exists(f"{path}/{PARTITION_METADATA}"):
+            self._begin(path, METADATA_TOPIC_ID)
         start = self._log_starts.get((METADATA_TOPIC, 0), 0)
         return load(
             self.disk,
@@ -175,14 +177,17 @@ class LogDir:
         key = topic, partition
         assert key not in self.logs
         path = f"{self.path}/{directory_name(topic, partition)}"
-        self.disk.make_directory(path)
-        self.disk.replace(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
-        self.disk.flush_directory(self.path)
+        self._begin(path, topic_id)
         log = load(
             self.disk, path, config, is_clean=False, recovery_point=0, log_start_offset=0, now=now
         )
         self.logs[key] = log
         return log
+
+    def _begin(self, path: str, topic_id: Uuid) -> None:
+        self.disk.make_directory(path)
+        self.disk.replace(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        self.disk.flush_directory(self.path)
 
     def delete(self, topic: str, partition: int, unique: bytes) -> str:
         """Rename the directory, so that the topic may come again at once; returns where its

@@ -206,8 +206,9 @@ class _Loader:
 
     def _recover(self, recovery_point: Offset) -> None:
         segments = self.segments
+        # Not the one that begins there: see Durability.
         first = max(
-            (i for i, s in enumerate(segments) if s.base_offset <= recovery_point), default=0
+            (i for i, s in enumerate(segments) if s.base_offset < recovery_point), default=0
         )
         base_offset = self.log_end_offset = segments[first].base_offset
         self.all_bytes = sum(segment.size for segment in segments[first:])

@@ -321,10 +321,8 @@ class Segment:
 
     def truncate(self, offset: Offset) -> None:
         """Cut off the batch that holds the offset, and all after it."""
-        position = self.locate(offset)
-        if position < self.size:
-            self.file.truncate(position)
-            self.size = position
+        self.size = self.locate(offset)
+        self.file.truncate(self.size)
         self.offset_index.truncate(offset - self.base_offset)
         self.time_index.truncate(offset - self.base_offset)
         kept = [entry for entry in self.aborted if entry.last_offset < offset]
@@ -372,6 +370,12 @@ class Segment:
             self._txn_written = len(aborted)
         return files
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the index files say all that is known."""
+        indexes = (self._offset_index, self._time_index)
+        return all(index is None or index.written == len(index) for index in indexes)
+
     def rename_files(self, suffix: str) -> list[str]:
         """Give every file of it a suffix; returns the new paths."""
         renamed = []
@@ -392,4 +396,4 @@ class Segment:
         """Free the descriptor."""
         if self._file is not None:
             self._file.close()
-            self._file = None
+        self._file = None

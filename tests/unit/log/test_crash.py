@@ -27,6 +27,8 @@ from tidelog.wire.batch import TRANSACTIONAL
 CONFIG = LogConfig(segment_bytes=1400, index_interval_bytes=300)
 TOPIC_ID = Uuid(b"0123456789abcdef")
 KEY = ("tides", 0)
+MODES = ("plain", "truncates", "flushes")
+"""Flushed twice; the same with a truncation; flushed after every batch."""
 
 
 class Witness:
@@ -53,7 +55,7 @@ class Witness:
         self.durable = [min(d, offset) for d in [*self.durable, offset]]
 
 
-def workload(disk: SimulatedDisk, witness: Witness, *, truncates: bool) -> None:
+def workload(disk: SimulatedDisk, witness: Witness, *, mode: str) -> None:
     directory = LogDir(disk, "data")
     directory.open()
     log = directory.create(*KEY, TOPIC_ID, CONFIG, NOW)
@@ -66,6 +68,8 @@ def workload(disk: SimulatedDisk, witness: Witness, *, truncates: bool) -> None:
         base_offset = log.log_end_offset
         append(log, batch, epoch=epoch)
         witness.appended(log, base_offset)
+        if mode == "flushes":
+            flush()
 
     def flush() -> None:
         log.flush(NOW)
@@ -82,7 +86,7 @@ def workload(disk: SimulatedDisk, witness: Witness, *, truncates: bool) -> None:
         witness.appended(log, base_offset)
         if round_ == 1:
             flush()
-        if truncates and round_ == 1:
+        if mode == "truncates" and round_ == 1:
             offset = read_all(log)[-6].base_offset
             witness.truncate(log, offset)
             log.truncate_to(offset)
@@ -154,17 +158,17 @@ def check(survivor: SimulatedDisk, witness: Witness) -> None:
     }
 
 
-def crash_at(operation: int, torn_bytes: int, *, truncates: bool) -> tuple[SimulatedDisk, Witness]:
+def crash_at(operation: int, torn_bytes: int, *, mode: str) -> tuple[SimulatedDisk, Witness]:
     disk, witness = SimulatedDisk(), Witness()
     disk.crash_at, disk.torn_bytes = operation, torn_bytes
     with pytest.raises(Crashed):
-        workload(disk, witness, truncates=truncates)
+        workload(disk, witness, mode=mode)
     return disk, witness
 
 
-def count_operations(*, truncates: bool) -> int:
+def count_operations(*, mode: str) -> int:
     disk = SimulatedDisk()
-    workload(disk, Witness(), truncates=truncates)
+    workload(disk, Witness(), mode=mode)
     return disk.operations
 
 
@@ -191,14 +195,14 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-@pytest.mark.parametrize("truncates", [False, True])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_crash_at_every_call(policy, truncates, stride):
-    for operation in range(0, count_operations(truncates=truncates), stride):
+def test_a_crash_at_every_call(policy, mode, stride):
+    for operation in range(0, count_operations(mode=mode), stride):
         rng = random.Random(operation)
         for torn_bytes in (0, rng.randrange(1, 120)):
-            disk, witness = crash_at(operation, torn_bytes, truncates=truncates)
+            disk, witness = crash_at(operation, torn_bytes, mode=mode)
             try:
                 check(POLICIES[policy](disk, rng), witness)
             except BaseException as error:
@@ -207,12 +211,12 @@ def test_a_crash_at_every_call(policy, truncates, stride):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("truncates", [False, True])
-def test_a_crash_that_keeps_any_number_of_unsynced_bytes(truncates):
+@pytest.mark.parametrize("mode", MODES)
+def test_a_crash_that_keeps_any_number_of_unsynced_bytes(mode):
     """Each byte that can be the last one of a file, where the workload has the most unsynced."""
-    operations = count_operations(truncates=truncates)
+    operations = count_operations(mode=mode)
     for operation in range(operations // 8, operations, operations // 8):
-        disk, witness = crash_at(operation, 0, truncates=truncates)
+        disk, witness = crash_at(operation, 0, mode=mode)
         for kept in range(0, 1400, 3):
             check(disk.crash(lambda path, n, kept=kept: min(kept, n), lambda n: n), witness)
 
@@ -220,7 +224,7 @@ def test_a_crash_that_keeps_any_number_of_unsynced_bytes(truncates):
 @pytest.mark.slow
 def test_a_crash_that_loses_any_number_of_bytes_of_any_segment():
     """One file is torn at every byte, all others are whole: segments behind a torn one go."""
-    disk, witness = crash_at(count_operations(truncates=False) // 3, 0, truncates=False)
+    disk, witness = crash_at(count_operations(mode="plain") // 3, 0, mode="plain")
     names = [name for name in disk.names("data/tides-0") if name.endswith(".log")]
     assert len(names) > 2
     for name in names:
@@ -234,7 +238,7 @@ def test_a_crash_that_loses_any_number_of_bytes_of_any_segment():
 
 def test_the_workload_has_what_it_claims():
     disk, witness = SimulatedDisk(), Witness()
-    workload(disk, witness, truncates=True)
+    workload(disk, witness, mode="truncates")
     directory, log = recover(disk)
     assert directory.was_clean
     assert directory.last_broker_epoch == 3
