@@ -32,6 +32,7 @@ PRINTED = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value
     metavar="TIME",
     help="Start at the first record of this time: milliseconds, or 2026-01-31T12:00:00+01:00.",
 )
+@click.option("--group", metavar="NAME", hidden=True)
 @click.option("--max-messages", metavar="N", type=click.IntRange(min=1), help="End after so many.")
 @click.option(
     "--timeout-ms", metavar="MS", type=click.IntRange(min=1), help="End when none came for so long."
@@ -63,6 +64,7 @@ def command(
     offset: str,
     from_beginning: bool,
     timestamp: str | None,
+    group: str | None,
     max_messages: int | None,
     timeout_ms: int | None,
     isolation_level: str,
@@ -80,6 +82,8 @@ def command(
     """
     from tidelog.cli.consuming import Consuming, parse_start
 
+    if group is not None:
+        raise click.UsageError("--group: this version reads partitions by itself; leave it out")
     formatter = _formatter(parse_assignments(formatter_property), flags, as_json)
     start = parse_start("earliest" if from_beginning else offset, timestamp, partition)
     with connected(*connection) as client:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.connection import BrokerConnection
+from tidelog.client.connection import IN_FLIGHT_MAX, BrokerConnection
 from tidelog.client.errors import Address, ClientError, ConnectionFailed, TimedOut
 from tidelog.client.settings import ClientSettings
 from tidelog.client.steps import Abandon, Ask, Effect, Finish, Pause, Reply, Start, Steps
@@ -27,6 +27,8 @@ class Channel(asyncio.BufferedProtocol):
             address, settings.client_id, answer_bytes_max=settings.answer_bytes_max
         )
         self.failure: ClientError | None = None
+        self.slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+        """Who comes when all are taken waits, as part of its request's time."""
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -179,8 +181,9 @@ class AsyncClient:
         try:
             async with asyncio.timeout(ask.timeout_ms / 1000):
                 channel = await self._channel(ask.address)
-                future = channel.send(ask)
-                return None if future is None else await future
+                async with channel.slots:
+                    future = channel.send(ask)
+                    return None if future is None else await future
         except TimeoutError:
             failure = TimedOut(f"{ask.address}: no answer in time")
             if channel is not None:

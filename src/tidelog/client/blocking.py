@@ -36,20 +36,19 @@ def now_ms() -> int:
 class Channel:
     """One connection and the replies that arrived on it."""
 
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(self, address: Address, settings: ClientSettings, timeout_ms: int) -> None:
         self.connection = BrokerConnection(
             address, settings.client_id, answer_bytes_max=settings.answer_bytes_max
         )
-        self.deadline_ms = now_ms() + settings.connect_timeout_ms
+        self.deadline_ms = now_ms() + timeout_ms
         self.failure: ClientError | None = None
         self.replies: dict[int, Reply] = {}
         """By correlation id: what arrived before somebody waited for it."""
         self.abandoned: set[int] = set()
         try:
-            timeout_s = settings.connect_timeout_ms / 1000
-            self.socket = socket.create_connection(address, timeout_s)
+            self.socket = socket.create_connection(address, timeout_ms / 1000)
         except TimeoutError:
-            reason = f"no connection within {settings.connect_timeout_ms} ms"
+            reason = f"no connection within {timeout_ms} ms"
             raise ConnectionFailed(address, reason) from None
         except OSError as error:
             raise ConnectionFailed(address, _reason(error)) from None
@@ -217,7 +216,7 @@ class Client:
     def _start(self, ask: Ask) -> int:
         ticket = Ticket(now_ms() + ask.timeout_ms)
         try:
-            ticket.channel = self._channel(ask.address)
+            ticket.channel = self._channel(ask.address, ask.timeout_ms)
             ticket.correlation_id = ticket.channel.send(ask, ticket.deadline_ms)
         except ClientError as error:
             ticket.failure = error
@@ -246,13 +245,14 @@ class Client:
         if channel.replies.pop(ticket.correlation_id, ticket) is ticket:
             channel.abandoned.add(ticket.correlation_id)
 
-    def _channel(self, address: Address) -> Channel:
+    def _channel(self, address: Address, timeout_ms: int) -> Channel:
         channel = self._channels.get(address)
         if channel is not None and channel.is_usable():
             return channel
         if channel is not None:
             channel.close(channel.connection.closed_by_peer())
-        channel = Channel(address, self.settings)
+        timeout_ms = min(timeout_ms, self.settings.connect_timeout_ms)
+        channel = Channel(address, self.settings, timeout_ms)
         try:
             channel.negotiate()
         except ClientError:

@@ -11,7 +11,13 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from tidelog import __version__
-from tidelog.client.errors import Address, BrokerError, ConnectionFailed, UnsupportedByBroker
+from tidelog.client.errors import (
+    Address,
+    BrokerError,
+    ConnectionFailed,
+    TooManyRequests,
+    UnsupportedByBroker,
+)
 from tidelog.client.frames import AnswerFrames
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, response_class
@@ -77,9 +83,7 @@ class BrokerConnection:
         has no version that can say it."""
         assert self.is_ready
         if len(self._in_flight) >= IN_FLIGHT_MAX:
-            raise BrokerError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{IN_FLIGHT_MAX} requests have no answer yet"
-            )
+            raise TooManyRequests(f"{self.address}: {IN_FLIGHT_MAX} requests have no answer yet")
         assert request.API_KEY is not None
         version = self.version_of(request.API_KEY, version_max)
         return self._queue(request, request.API_KEY, version, expects_answer)

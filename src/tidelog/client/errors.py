@@ -73,6 +73,12 @@ class TimedOut(ClientError):
     is_retriable = True
 
 
+class TooManyRequests(ClientError):
+    """As many requests as a connection takes have no answer yet."""
+
+    is_retriable = True
+
+
 class UnsupportedByBroker(ClientError):
     """The broker is too old (or the client is) for what was asked."""
 

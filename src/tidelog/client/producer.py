@@ -29,7 +29,7 @@ from tidelog.client.produce import (
     stamp,
 )
 from tidelog.client.routing import Attempts, find_leaders, version_limit
-from tidelog.client.steps import Ask, Reply, Steps, finish, start
+from tidelog.client.steps import Abandon, Ask, Reply, Steps, finish, start
 from tidelog.errors import ErrorCode
 from tidelog.wire.batch import RecordBatch, read_batch
 
@@ -106,7 +106,7 @@ class Producer:
 
     def send(self, cluster: Cluster, partition: TopicPartition, batch: Batch) -> Steps[None]:
         """Hand over a batch, which is the producer's from now on. Raises what is wrong with
-        this or an earlier batch; then the producer is of no more use."""
+        this or an earlier batch; then the producer is of no more use but to be closed."""
         header = read_batch(memoryview(batch), 0, len(batch))
         assert isinstance(header, RecordBatch), header
         if self.idempotent and self.identity is None:
@@ -129,6 +129,13 @@ class Producer:
         while self.unacknowledged_bytes:
             yield from self._start_requests(cluster)
             yield from self._finish_oldest(cluster)
+
+    def close(self, cluster: Cluster) -> Steps[None]:
+        """Forget what is not acknowledged, of which some may still be written."""
+        while self._requests:
+            yield Abandon(self._requests.popleft().ticket)
+        self._lanes.clear()
+        self.unacknowledged_bytes = self._in_flight_bytes = 0
 
     def _is_full(self) -> bool:
         """What cannot be sent yet gathers, so that one request takes many partitions' batches."""

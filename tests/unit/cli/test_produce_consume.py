@@ -189,6 +189,7 @@ def test_what_cannot_be_sent_is_told(produce, stdin, arguments, code, said):
         (["--partition", "7"], 1, "has partitions 0 to 2, no 7"),
         (["--partition", "0", "--offset", "5"], 1, "offset"),
         (["--offset", "5"], 2, "needs --partition"),
+        (["--group", "g"], 2, "reads partitions by itself"),
         (["--offset", "first"], 2, "neither a number nor"),
         (["--timestamp", "yesterday"], 2, "neither milliseconds nor"),
         (["--formatter-property", "x=1"], 2, "no formatter property x"),

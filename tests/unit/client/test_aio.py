@@ -11,6 +11,7 @@ from tests.unit.client.memory import HANG_UP, SILENT
 from tests.unit.client.sockets import SocketBroker, refused_address, socket_broker
 
 from tidelog.client import AsyncClient, ClientSettings, TimedOut, TopicPartition
+from tidelog.client.connection import IN_FLIGHT_MAX
 from tidelog.client.fetch import PartitionReader
 from tidelog.client.offsets import list_offsets
 from tidelog.wire.api import ApiKey
@@ -37,9 +38,12 @@ async def offset(client: AsyncClient, timestamp: int = 7, **options: int) -> int
 
 def test_many_operations_share_one_connection():
     async def scenario(broker: SocketBroker, client: AsyncClient) -> None:
-        found = await asyncio.gather(*(offset(client, number) for number in range(40)))
-        assert found == list(range(40))
+        numbers = range(IN_FLIGHT_MAX * 2)
+        await offset(client)
+        found = await asyncio.gather(*(offset(client, number) for number in numbers))
+        assert found == list(numbers)
         assert len(broker.accepted) == 1
+        assert len(broker.broker.asked(ApiKey.LIST_OFFSETS)) == len(numbers) + 1
 
     run(scenario)
 

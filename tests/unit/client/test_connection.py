@@ -8,7 +8,7 @@ import pytest
 from tests.unit.client.memory import ALL_VERSIONS, MemoryBroker, exchange, feed
 
 from tidelog.client.connection import IN_FLIGHT_MAX, BrokerConnection
-from tidelog.client.errors import Address, BrokerError, ConnectionFailed, UnsupportedByBroker
+from tidelog.client.errors import Address, ConnectionFailed, TooManyRequests, UnsupportedByBroker
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest
@@ -165,5 +165,5 @@ def test_requests_in_flight_are_bounded():
     connection = ready(broker())
     for _ in range(IN_FLIGHT_MAX):
         connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
-    with pytest.raises(BrokerError, match="64 requests have no answer yet"):
+    with pytest.raises(TooManyRequests, match="64 requests have no answer yet"):
         connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))

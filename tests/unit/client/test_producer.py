@@ -262,6 +262,15 @@ def test_without_acks_nothing_is_stamped_and_nothing_waited_for(logs, shell):
     assert logs.cluster.brokers[1].asked(ApiKey.INIT_PRODUCER_ID) == []
 
 
+def test_a_closed_producer_leaves_no_request_behind(shell):
+    producer = Producer()
+    for _ in range(IN_FLIGHT_MAX + 1):
+        shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.close)
+    assert shell._replies == {}
+    assert producer.unacknowledged_bytes == 0
+
+
 def test_idempotence_needs_acks_of_all():
     with pytest.raises(ValueError, match="needs acks=all"):
         Producer(acks=ACKS_LEADER)
