@@ -36,8 +36,6 @@ from tidelog.wire.request import (
     refuse_api_versions,
 )
 
-FLUSH_MS = (0, 4)
-"""How long a flush takes, at least and at most."""
 START_WALL_MS = 1_700_000_000_000
 
 Action = Callable[[], None]
@@ -53,6 +51,8 @@ class SimulatedShell:
         self.node: Node | None = None
         self.stopped: str | None = None
         """Why the process has ended, if it has."""
+        self.flush_ms = (0, 4)
+        """How long a flush takes, at least and at most."""
         self.effects: list[Effect] = []
         """All that the node asked for, but answers, in order."""
         self.sent: dict[int, bytearray] = {}
@@ -168,7 +168,7 @@ class SimulatedShell:
                 self._later(0, partial(self._resume, connection))
             case Flush():
                 # The disk is asked only then: what happens in between, happens in between.
-                self._later(self.rng.randint(*FLUSH_MS), partial(self._flush, effect))
+                self._later(self.rng.randint(*self.flush_ms), partial(self._flush, effect))
             case ReplaceFile(path, content):
                 with contextlib.suppress(DiskFull):  # the old one stays until the next
                     self.disk.replace(path, content)
