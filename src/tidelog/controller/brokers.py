@@ -15,7 +15,10 @@ from tidelog.metadata.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
 from tidelog.types import Offset
@@ -24,6 +27,10 @@ from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, Broke
 from tidelog.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+)
+from tidelog.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
 )
 
 FENCED, UNFENCED = 1, -1
@@ -45,44 +52,49 @@ def register_broker(
     except Refused as refused:
         return Decision([], BrokerRegistrationResponse(error_code=refused.code))
     existing = image.brokers.get(request.broker_id)
-    is_same = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[Message] = []
-    if existing is not None and not is_same:
-        was_clean = request.previous_broker_epoch == existing.broker_epoch
-        records += shutdown_records(image, existing.broker_id, config, was_clean=was_clean)
-    epoch = existing.broker_epoch if existing is not None and is_same else next_offset
-    records.append(
-        RegisterBrokerRecord(
-            broker_id=request.broker_id,
-            incarnation_id=request.incarnation_id,
-            broker_epoch=epoch,
-            end_points=tuple(
-                BrokerEndpoint(
-                    name=one.name,
-                    host=one.host,
-                    port=one.port,
-                    security_protocol=one.security_protocol,
-                )
-                for one in request.listeners
-            ),
-            features=tuple(
-                BrokerFeature(
-                    name=one.name,
-                    min_supported_version=one.min_supported_version,
-                    max_supported_version=one.max_supported_version,
-                )
-                for one in request.features
-            ),
-            rack=request.rack,
-            fenced=existing.fenced if existing is not None and is_same else True,
-            in_controlled_shutdown=(
-                existing.in_controlled_shutdown if existing is not None and is_same else False
-            ),
-            log_dirs=request.log_dirs,
-        )
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        record = registration_record(request, existing.broker_epoch, existing)
+    else:
+        if existing is not None:
+            was_clean = request.previous_broker_epoch == existing.broker_epoch
+            records += shutdown_records(image, existing.broker_id, config, was_clean=was_clean)
+        record = registration_record(request, next_offset, None)
+    response = BrokerRegistrationResponse(
+        error_code=ErrorCode.NONE, broker_epoch=record.broker_epoch
     )
-    return Decision(
-        records, BrokerRegistrationResponse(error_code=ErrorCode.NONE, broker_epoch=epoch)
+    return Decision([*records, record], response)
+
+
+def registration_record(
+    request: BrokerRegistrationRequest, epoch: int, same_process: Broker | None
+) -> RegisterBrokerRecord:
+    """A new process starts fenced; one that registers again stays what it was."""
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=tuple(
+            BrokerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in request.listeners
+        ),
+        features=tuple(
+            BrokerFeature(
+                name=one.name,
+                min_supported_version=one.min_supported_version,
+                max_supported_version=one.max_supported_version,
+            )
+            for one in request.features
+        ),
+        rack=request.rack,
+        fenced=same_process is None or same_process.fenced,
+        in_controlled_shutdown=same_process is not None and same_process.in_controlled_shutdown,
+        log_dirs=request.log_dirs,
     )
 
 
@@ -132,6 +144,36 @@ def require_directories(image: MetadataImage, request: BrokerRegistrationRequest
         or others & set(log_dirs)
     ):
         raise Refused(ErrorCode.INVALID_REGISTRATION)
+
+
+def register_controller(
+    request: ControllerRegistrationRequest,
+) -> Decision[ControllerRegistrationResponse]:
+    """Every start of a controller is written down; nothing is refused."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=tuple(
+            ControllerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in request.listeners
+        ),
+        features=tuple(
+            ControllerFeature(
+                name=one.name,
+                min_supported_version=one.min_supported_version,
+                max_supported_version=one.max_supported_version,
+            )
+            for one in request.features
+        ),
+    )
+    response = ControllerRegistrationResponse(error_code=ErrorCode.NONE, error_message="")
+    return Decision([record], response)
 
 
 def shutdown_records(

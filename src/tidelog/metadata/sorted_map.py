@@ -162,8 +162,6 @@ def _set(node: Node, key: Any, value: Any) -> tuple[Node, int]:
         index = 0
     child, added = _set(items[index], key, value)
     if len(child) != 1:
-        if child[0][0] != keys[index]:
-            keys = (child[0][0], *keys[1:])  # only the first child takes smaller keys in
         return (keys, (*items[:index], child, *items[index + 1 :]), None), added
     left, right = child[0]
     keys = (*keys[:index], left[0][0], right[0][0], *keys[index + 1 :])

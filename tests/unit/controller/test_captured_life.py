@@ -14,22 +14,29 @@ from tidelog.controller.brokers import (
     begin_controlled_shutdown,
     fence,
     register_broker,
+    register_controller,
     unfence,
 )
 from tidelog.errors import ErrorCode
 from tidelog.metadata.batches import read_metadata
 from tidelog.metadata.delta import replay
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from tidelog.metadata.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
 from tidelog.metadata.records.cluster import NoOpRecord
 from tidelog.metadata.records.topics import PartitionChangeRecord
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.messages import alter_partition as altering
+from tidelog.wire.messages import controller_registration
 from tidelog.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     Feature,
     Listener,
 )
+from tidelog.wire.messages.controller_registration import ControllerRegistrationRequest
 
 CONFIG = config()
 
@@ -175,3 +182,37 @@ def test_changes_of_isrs():
                 assert (answer.error_code, answer.isr) == (0, record.isr)
                 assert answer.partition_epoch == state.partition_epoch + 1
     assert seen > 5
+
+
+def test_registrations_of_controllers():
+    seen = 0
+    for _, logged in batches():
+        for one in logged:
+            if not isinstance(one.record, RegisterControllerRecord):
+                continue
+            record = one.record
+            request = ControllerRegistrationRequest(
+                controller_id=record.controller_id,
+                incarnation_id=record.incarnation_id,
+                zk_migration_ready=False,
+                listeners=tuple(
+                    controller_registration.Listener(
+                        name=p.name,
+                        host=p.host,
+                        port=p.port,
+                        security_protocol=p.security_protocol,
+                    )
+                    for p in record.end_points
+                ),
+                features=tuple(
+                    controller_registration.Feature(
+                        name=f.name,
+                        min_supported_version=f.min_supported_version,
+                        max_supported_version=f.max_supported_version,
+                    )
+                    for f in record.features
+                ),
+            )
+            assert register_controller(request).records == [record]
+            seen += 1
+    assert seen > 3

@@ -198,6 +198,7 @@ def test_a_snapshot_makes_the_image_again():
     image = MetadataImage.empty()
     for group in groups:
         image = replay_all(image, group, image.offset + 1, 1)
+        assert next(records_of(image)).name == "metadata.version", "it says how to read on"
         again = replay_all(MetadataImage.empty(), list(records_of(image)), 0, 1)
         assert list(records_of(again)) == list(records_of(image))
         assert again.partitions_by_broker == image.partitions_by_broker
