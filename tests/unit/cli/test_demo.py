@@ -121,6 +121,7 @@ def producing_demo(temporary: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=SECONDS_MAX)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_no_process_and_no_files(temporary, number):
     with producing_demo(temporary) as process:
@@ -131,6 +132,7 @@ def test_an_interrupted_demo_leaves_no_process_and_no_files(temporary, number):
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_node_dies_with_a_demo_that_is_killed(temporary):
     with producing_demo(temporary) as process:
         ends = [os.pidfd_open(child) for child in processes_of(temporary)]
