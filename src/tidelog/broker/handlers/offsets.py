@@ -41,6 +41,9 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+LEADER_EPOCH_SINCE = 4
+"""Older answers have no leader epoch."""
+
 SINCE_VERSION = {
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
@@ -109,7 +112,7 @@ def _list_one(
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch,
+        leader_epoch=epoch if version >= LEADER_EPOCH_SINCE else NO_EPOCH,
     )
 
 
