@@ -10,8 +10,10 @@ import logging
 from collections.abc import Sequence
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.registration import broker_request, controller_request
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.log import log_config
+from tidelog.controller import brokers
 from tidelog.env import AlreadyLocked, Disk, DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree
@@ -19,30 +21,18 @@ from tidelog.log.checkpoint import MalformedFile, MetaProperties
 from tidelog.log.config import LogConfig
 from tidelog.log.log_dir import LogDir, UnknownDirectory
 from tidelog.log.results import DamagedSegment
-from tidelog.metadata.features import FEATURES
 from tidelog.metadata.format import (
     bootstrap_transaction,
     feature_records,
     formatted_directory,
     random_uuid,
 )
-from tidelog.metadata.records.brokers import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-)
-from tidelog.metadata.records.topics import PartitionChangeRecord
 from tidelog.raft.metadata_log import MetadataLog
 from tidelog.types import Uuid, format_uuid
 from tidelog.wire.declare import Message
 
 log = logging.getLogger("tidelog.start")
 
-UNFENCED = -1
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
@@ -183,69 +173,22 @@ def _set_strays_aside(broker: Broker) -> None:
 
 
 def _register(broker: Broker, directory_id: Uuid, now: Now) -> None:
-    """As a controller and as a broker, which then leads its partitions in a new epoch each.
-
-    The epoch must be new: what was appended but not flushed may be gone after a crash, and
-    what takes its place must be told from it.
-    """
-    config, image = broker.config, broker.image
-    epoch = broker.metadata.log.log_end_offset
-    supported = sorted(FEATURES.items())
-    records: list[Message] = [
-        RegisterBrokerRecord(
-            broker_id=config.node_id,
-            incarnation_id=random_uuid(broker.rng),
-            broker_epoch=epoch,
-            end_points=tuple(
-                BrokerEndpoint(
-                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
-                )
-                for e in config.advertised_endpoints
-            ),
-            features=tuple(
-                BrokerFeature(
-                    name=name,
-                    min_supported_version=feature.level_min,
-                    max_supported_version=feature.level_max,
-                )
-                for name, feature in supported
-            ),
-            rack=config.broker_rack,
-            log_dirs=(directory_id,),
-        ),
-        BrokerRegistrationChangeRecord(
-            broker_id=config.node_id, broker_epoch=epoch, fenced=UNFENCED
-        ),
-        RegisterControllerRecord(
-            controller_id=config.node_id,
-            incarnation_id=random_uuid(broker.rng),
-            zk_migration_ready=False,
-            end_points=tuple(
-                ControllerEndpoint(
-                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
-                )
-                for e in config.controller_endpoints
-            ),
-            features=tuple(
-                ControllerFeature(
-                    name=name,
-                    min_supported_version=feature.level_min,
-                    max_supported_version=feature.level_max,
-                )
-                for name, feature in supported
-            ),
-        ),
-    ]
-    records += [
-        PartitionChangeRecord(
-            partition_id=place.partition,
-            topic_id=place.topic_id,
-            leader=config.node_id,
-            isr=None if state.isr == (config.node_id,) else (config.node_id,),
-        )
-        for place, state in image.partitions_of(config.node_id)
-    ]
-    _commit(broker, records, now)
+    """As a controller, as a broker, and then in service."""
+    config, metadata = broker.config, broker.metadata
+    _commit(broker, brokers.register_controller(controller_request(broker)).records, now)
+    decision = brokers.register_broker(
+        metadata.latest,
+        broker_request(broker, directory_id),
+        config,
+        cluster_id=broker.cluster_id,
+        next_offset=metadata.log.log_end_offset,
+        has_valid_session=False,
+    )
+    if decision.response.error_code != ErrorCode.NONE:
+        name = ErrorCode(decision.response.error_code).name
+        raise CannotLoad(f"the metadata does not let node {config.node_id} register: {name}")
+    _commit(broker, decision.records, now)
+    _commit(broker, brokers.unfence(metadata.latest, config.node_id, config), now)
 
 
 def stop_broker(broker: Broker, now: Now) -> None:

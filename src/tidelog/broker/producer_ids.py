@@ -6,15 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers.producer_ids import DelayedProducerId
+from tidelog.controller.producer_ids import allocate_producer_ids
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.metadata.records.cluster import ProducerIdsRecord
+from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-
-BLOCK_SIZE = 1000
-"""What a crash may waste; Kafka's."""
 
 
 class ProducerIds:
@@ -41,15 +39,18 @@ class ProducerIds:
 
     def _ask(self, now: Now) -> None:
         broker = self._broker
-        first = broker.metadata.latest.next_producer_id
-        record = ProducerIdsRecord(
-            broker_id=broker.node_id,
-            broker_epoch=broker.metadata.latest.broker_epoch(broker.node_id),
-            next_producer_id=first + BLOCK_SIZE,
+        latest = broker.metadata.latest
+        decision = allocate_producer_ids(
+            latest,
+            AllocateProducerIdsRequest(
+                broker_id=broker.node_id, broker_epoch=latest.broker_epoch(broker.node_id)
+            ),
         )
+        block = decision.response
 
         def committed(now: Now) -> None:
-            self._next, self._end = first, first + BLOCK_SIZE
+            self._next = block.producer_id_start
+            self._end = block.producer_id_start + block.producer_id_len
             while self._waiting and self._next < self._end:
                 delayed = self._waiting.popleft()
                 if not delayed.is_done:
@@ -57,10 +58,11 @@ class ProducerIds:
             if self._waiting:
                 self._ask(now)
 
-        if broker.metadata.append([record], now, committed) is ErrorCode.NONE:
+        is_given = block.error_code == ErrorCode.NONE
+        if is_given and broker.metadata.append(decision.records, now, committed) is ErrorCode.NONE:
             broker.flush_metadata(now)
         else:
-            # No room on the disk: those who wait ask again.
+            # No room on the disk, or no ids left: those who wait ask again.
             while self._waiting:
                 delayed = self._waiting.popleft()
                 broker.purgatory.complete(delayed, delayed.expire(now))
