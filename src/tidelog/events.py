@@ -81,6 +81,12 @@ class ReplaceFile(NamedTuple):
     content: bytes
 
 
+class RemoveFile(NamedTuple):
+    """Delete a file that is in nobody's way: a large one takes longer than a step."""
+
+    path: str
+
+
 class RemoveTree(NamedTuple):
     """Delete a directory and what is in it: it may take longer than a step."""
 
@@ -100,6 +106,7 @@ Effect = (
     | ResumeReading
     | Flush
     | ReplaceFile
+    | RemoveFile
     | RemoveTree
     | StopProcess
 )

@@ -11,11 +11,12 @@ from tidelog.broker.hosting import Hosting
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.purgatory import Delayed, Purgatory
 from tidelog.broker.schedule import Schedule
+from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision
 from tidelog.env import DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
-from tidelog.events import Effect, Flush, Flushed, ReplaceFile, StopProcess
+from tidelog.events import Effect, Flush, Flushed, StopProcess
 from tidelog.log.log_dir import LogDir
 from tidelog.log.results import Unflushed
 from tidelog.metadata.image import MetadataImage
@@ -63,6 +64,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
         self.hosting = Hosting(self)
         self.producer_ids = ProducerIds(self)
+        self.upkeep = Upkeep(self)
         self.listener = config.inter_broker_name
         """By which the request came that is being handled."""
         self._flushes: dict[int, FlushDone] = {}
@@ -171,27 +173,9 @@ class Broker:
 
     def start(self, now: Now) -> None:
         """What is done again and again from now on."""
-        config, begin = self.config, now.monotonic_ms
-        for interval_ms, task in (
-            (
-                config.replica_high_watermark_checkpoint_interval_ms,
-                self._checkpoint_high_watermarks,
-            ),
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
-            (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
-            (FLUSH_CHECK_INTERVAL_MS, self._flush_due),
-        ):
-            self.schedule.every(interval_ms, begin + interval_ms, task)
-
-    def _checkpoint_high_watermarks(self, now: Now) -> None:
-        marks = {key: p.high_watermark for key, p in self.hosting.by_name.items()}
-        self.effects.append(ReplaceFile(*self.log_dir.high_watermark_checkpoint(marks)))
-
-    def _checkpoint_recovery_points(self, now: Now) -> None:
-        self.effects.append(ReplaceFile(*self.log_dir.recovery_point_checkpoint()))
-
-    def _checkpoint_log_starts(self, now: Now) -> None:
-        self.effects.append(ReplaceFile(*self.log_dir.log_start_checkpoint()))
+        self.upkeep.start(now)
+        first_ms = now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS
+        self.schedule.every(FLUSH_CHECK_INTERVAL_MS, first_ms, self._flush_due)
 
     def _flush_due(self, now: Now) -> None:
         """Sealed segments, new epochs, and what flush.ms wants."""

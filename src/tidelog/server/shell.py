@@ -19,6 +19,7 @@ from tidelog.events import (
     Flushed,
     PauseReading,
     Received,
+    RemoveFile,
     RemoveTree,
     ReplaceFile,
     ResumeReading,
@@ -65,6 +66,7 @@ class Shell:
             ResumeReading: self._resume_reading,
             Flush: self._flush,
             ReplaceFile: self._replace_file,
+            RemoveFile: self._remove_file,
             RemoveTree: self._remove_tree,
             StopProcess: self._stop_process,
         }
@@ -179,6 +181,9 @@ class Shell:
 
     def _replace_file(self, effect: ReplaceFile) -> None:
         self.loop.run_in_executor(self._threads, self.disk.replace, effect.path, effect.content)
+
+    def _remove_file(self, effect: RemoveFile) -> None:
+        self.loop.run_in_executor(self._threads, self.disk.remove, effect.path)
 
     def _remove_tree(self, effect: RemoveTree) -> None:
         self.loop.run_in_executor(self._threads, self.disk.remove_directory, effect.path)

@@ -19,6 +19,7 @@ from tidelog.events import (
     Flushed,
     PauseReading,
     Received,
+    RemoveFile,
     RemoveTree,
     ReplaceFile,
     ResumeReading,
@@ -71,6 +72,8 @@ class SimulatedShell:
         self._actions.clear()
         self._frames.clear()
         self._held.clear()
+        if node is not None:
+            self._step(Ticked())
 
     def connect(self, listener: str = "PLAINTEXT") -> int:
         self._count += 1
@@ -172,6 +175,8 @@ class SimulatedShell:
             case ReplaceFile(path, content):
                 with contextlib.suppress(DiskFull):  # the old one stays until the next
                     self.disk.replace(path, content)
+            case RemoveFile(path):
+                self.disk.remove(path)
             case RemoveTree(path):
                 self.disk.remove_directory(path)
             case StopProcess(reason):
