@@ -23,7 +23,7 @@ demo: $(INSTALLED) ## show what works today, in under a minute
 	@$(BIN)/tidelog demo
 
 test: $(INSTALLED) ## every test that needs nothing but Python
-	$(PYTEST) -m "not interop"
+	$(PYTEST) $(PARALLEL) -m "not interop"
 
 check: $(INSTALLED) ## what to run before a commit: lint, types, architecture, fast tests
 	$(BIN)/ruff check .
