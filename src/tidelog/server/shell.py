@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tidelog.broker.alarm import NEVER
+from tidelog.broker.handlers.produce import is_heavy, judge_all
 from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
     CloseConnection,
@@ -29,6 +30,7 @@ from tidelog.events import (
 )
 from tidelog.node import Node
 from tidelog.server.connection import Connection
+from tidelog.wire.api import ApiKey
 from tidelog.wire.request import Request, Served
 
 log = logging.getLogger("tidelog.server")
@@ -59,6 +61,7 @@ class Shell:
         self._timer_ms = NEVER
         self._alarm = node.broker.alarm
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
             CloseConnection: self._close_connection,
@@ -124,8 +127,23 @@ class Shell:
 
     def received(self, connection: Connection, request: Request, listener: str) -> bool:
         connection.last_active_ms = self._active_ms
+        if request.key == ApiKey.PRODUCE and is_heavy(request):
+            self._judge(connection, request, listener)
+            return False
         self.step(Received(connection.id, request, listener))
         return True
+
+    def _judge(self, connection: Connection, request: Request, listener: str) -> None:
+        """Have large records judged in a thread; the connection's next request waits."""
+
+        def done(future: asyncio.Future[Request]) -> None:
+            if not future.cancelled():
+                self.step(Received(connection.id, future.result(), listener))
+                connection.proceed()
+
+        broker = self.node.broker
+        judging = self.loop.run_in_executor(self._judges, judge_all, request, broker, now())
+        judging.add_done_callback(done)
 
     def disconnected(self, connection: Connection) -> None:
         if self._connections.pop(connection.id, None) is not None:
@@ -198,6 +216,7 @@ class Shell:
             self._timer.cancel()
         for connection in list(self._connections.values()):
             connection.close("the node stops", logging.DEBUG)
+        self._judges.shutdown(wait=True)
         self._threads.shutdown(wait=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.broker.delayed_produce import wait_for_flushes
 from tidelog.broker.purgatory import Delayed
@@ -11,7 +11,8 @@ from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended
 from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
-from tidelog.wire.batch import TRANSACTIONAL
+from tidelog.types import ZERO_UUID
+from tidelog.wire.batch import COMPRESSION_MASK, HEADER, TRANSACTIONAL
 from tidelog.wire.batch_validation import Refusal, ValidBatch, validate_produced
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.produce import (
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 ACKS_ALL, ACKS_NONE, ACKS_LEADER = -1, 0, 1
+HEAVY_BYTES_MIN = 4 << 20
+"""Records of this size take some milliseconds; compressed ones that many times as long."""
+COMPRESSED_WEIGHT = 40
+ATTRIBUTES_LOW_BYTE = 22
 
 
 class Disconnect(NamedTuple):
@@ -69,19 +74,64 @@ def _produce_one(
         partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if isinstance(partition, ErrorCode):
         return PartitionProduceResponse(index=data.index, error_code=partition, base_offset=-1)
+    judged: Any = data.records
+    if not isinstance(judged, ValidBatch | Refusal):
+        judged = _judge(partition, data, request, now)
+    if isinstance(judged, Refusal):
+        return _refused(data.index, judged)
+    return _append(partition, judged, now)
+
+
+def _judge(
+    partition: Partition, data: PartitionProduceData, request: Request, now: Now
+) -> ValidBatch | Refusal:
+    """What is to be appended, or why nothing is."""
     batch = validate_produced(
         b"" if data.records is None else data.records,
         partition.produce_rules,
         produce_version=request.version,
         now_ms=now.wall_ms,
     )
-    if not isinstance(batch, Refusal) and batch.attributes & TRANSACTIONAL:
-        batch = _refuse_transaction(request)
-    elif not isinstance(batch, Refusal) and partition.log.config.compression_type != "producer":
-        batch = recompressed(batch, partition.log.config)
     if isinstance(batch, Refusal):
-        return _refused(data.index, batch)
-    return _append(partition, batch, now)
+        return batch
+    if batch.attributes & TRANSACTIONAL:
+        return _refuse_transaction(request)
+    if partition.log.config.compression_type != "producer":
+        return recompressed(batch, partition.log.config)
+    return batch
+
+
+def is_heavy(request: Request) -> bool:
+    """Whether judging its records may take longer than a step should."""
+    message = request.message
+    assert isinstance(message, ProduceRequest)
+    size = 0
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) > HEADER.size:
+                is_compressed = records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK
+                size += len(records) * (COMPRESSED_WEIGHT if is_compressed else 1)
+    return size > HEAVY_BYTES_MIN
+
+
+def judge_all(request: Request, broker: Broker, now: Now) -> Request:
+    """The same request, its records judged: called in a thread, so it changes nothing."""
+    message = request.message
+    assert isinstance(message, ProduceRequest)
+    topics = []
+    for topic in message.topic_data:
+        partitions = []
+        for data in topic.partition_data:
+            if topic.topic_id == ZERO_UUID:
+                partition = broker.hosting.by_name.get((topic.name, data.index))
+            else:
+                partition = broker.hosting.by_id.get((topic.topic_id, data.index))
+            if partition is not None:
+                data = data.replace(records=_judge(partition, data, request, now))
+            partitions.append(data)
+        topics.append(topic.replace(partition_data=tuple(partitions)))
+    return request._replace(message=message.replace(topic_data=tuple(topics)))
 
 
 def _refuse_transaction(request: Request) -> Refusal:

@@ -1,0 +1,228 @@
+"""The real shell: a node on real files, asked over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.node_client import PROPERTIES
+
+from tidelog.broker.handlers.produce import is_heavy
+from tidelog.broker.loading import load_broker, stop_broker
+from tidelog.config.broker import BrokerConfig
+from tidelog.disk import RealDisk
+from tidelog.node import Node
+from tidelog.server.connection import Connection
+from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
+from tidelog.server.shell import Shell, now
+from tidelog.wire.api import APIS, response_class
+from tidelog.wire.batch_builder import BatchBuilder
+from tidelog.wire.codec import decoder, encode
+from tidelog.wire.compression import Compression
+from tidelog.wire.declare import Message
+from tidelog.wire.headers import RequestHeader, ResponseHeader
+from tidelog.wire.messages import create_topics, fetch, produce
+from tidelog.wire.request import Request
+
+SECONDS_MAX = 20
+
+
+class Client:
+    """One connection, which sends and receives whole frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.correlation_id = 0
+
+    def send(self, message: Message, version: int) -> None:
+        assert message.API_KEY is not None
+        self.correlation_id += 1
+        header = RequestHeader(
+            request_api_key=message.API_KEY,
+            request_api_version=version,
+            correlation_id=self.correlation_id,
+            client_id="test",
+        )
+        header_version = APIS[message.API_KEY].request_header_version(version)
+        body = encode(header, header_version) + encode(message, version)
+        self.writer.write(struct.pack(">i", len(body)) + body)
+
+    async def receive(self, key: int, version: int) -> Any:
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 20))
+        view = memoryview(await asyncio.wait_for(self.reader.readexactly(size), SECONDS_MAX))
+        header_version = APIS[key].response_header_version(version)
+        _, position = decoder(ResponseHeader, header_version)(view, 0)
+        message, end = decoder(response_class(key), version)(view, position)
+        assert end == size
+        return message
+
+    async def ask(self, message: Message, version: int) -> Any:
+        assert message.API_KEY is not None
+        self.send(message, version)
+        return await self.receive(message.API_KEY, version)
+
+
+class Server:
+    """A shell that listens."""
+
+    def __init__(self, shell: Shell, port: int) -> None:
+        self.shell, self.port = shell, port
+        self.clients: list[Client] = []
+
+    async def client(self) -> Client:
+        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
+        return self.clients[-1]
+
+
+@asynccontextmanager
+async def serving(path: Path, **settings: int) -> AsyncIterator[Server]:
+    config = BrokerConfig.from_properties(PROPERTIES | {"log.dirs": str(path)})
+    disk = RealDisk()
+    broker = load_broker(config, disk, random.Random(0), now())
+    limits = {"request_bytes_max": 100 << 20, "idle_ms_max": 600_000} | settings
+    shell = Shell(Node(broker), disk, **limits)
+    listener = shell.listener("PLAINTEXT")
+    server = await shell.loop.create_server(lambda: Connection(listener), "127.0.0.1", 0)
+    shell.start()
+    try:
+        running = Server(shell, server.sockets[0].getsockname()[1])
+        yield running
+    finally:
+        for client in running.clients:
+            client.writer.close()
+        server.close()
+        shell.close()
+        stop_broker(broker, now())
+        await server.wait_closed()
+
+
+def with_server(path: Path, test: Callable[[Server], Awaitable[None]], **settings: int) -> None:
+    async def run() -> None:
+        async with serving(path, **settings) as server:
+            await test(server)
+
+    asyncio.run(run())
+
+
+def create_topic(name: str) -> create_topics.CreateTopicsRequest:
+    topic = create_topics.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    return create_topics.CreateTopicsRequest(topics=(topic,))
+
+
+def produce_request(value: bytes, compression: Compression = Compression.NONE) -> Message:
+    builder = BatchBuilder()
+    builder.append(None, value, timestamp=now().wall_ms)
+    records = bytes(builder.build(compression=compression))
+    data = produce.PartitionProduceData(index=0, records=records)
+    return produce.ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=(produce.TopicProduceData(name="t", partition_data=(data,)),),
+    )
+
+
+def fetch_request(offset: int, max_wait_ms: int = 0) -> Message:
+    partition = fetch.FetchPartition(
+        partition=0, fetch_offset=offset, partition_max_bytes=100 << 20
+    )
+    return fetch.FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        topics=(fetch.FetchTopic(topic="t", partitions=(partition,)),),
+    )
+
+
+def offset_of(response: Any) -> int:
+    (partition,) = response.responses[0].partition_responses
+    assert partition.error_code == 0, partition
+    return int(partition.base_offset)
+
+
+def test_large_compressed_records_are_judged_in_a_thread_and_keep_their_place(
+    tmp_path: Path,
+) -> None:
+    heavy = produce_request(random.Random(0).randbytes(200_000), Compression.LZ4)
+    light = produce_request(b"light")
+    assert is_heavy(Request(0, 9, 1, None, heavy))
+    assert not is_heavy(Request(0, 9, 1, None, light))
+
+    async def test(server: Server) -> None:
+        client = await server.client()
+        await client.ask(create_topic("t"), 7)
+        for message in (light, heavy, light, heavy, light):
+            client.send(message, 9)
+        offsets = [offset_of(await client.receive(0, 9)) for _ in range(5)]
+        assert offsets == [0, 1, 2, 3, 4]
+
+    with_server(tmp_path, test)
+
+
+def test_a_slow_reader_costs_a_buffer_not_what_it_asked_for(tmp_path: Path) -> None:
+    async def test(server: Server) -> None:
+        client = await server.client()
+        await client.ask(create_topic("t"), 7)
+        for _ in range(40):
+            offset_of(await client.ask(produce_request(bytes(1_000_000)), 9))
+        slow = await server.client()
+        slow.reader._limit = 1  # type: ignore[attr-defined]
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(3):
+            slow.send(fetch_request(0), 11)
+        # Other clients are served meanwhile.
+        for _ in range(20):
+            assert offset_of(await client.ask(produce_request(b"x"), 9)) >= 40
+        worst = max(c.unsent_bytes for c in server.shell._connections.values())
+        assert 0 < worst <= UNSENT_BYTES_MAX + 2 * READ_BYTES_MAX
+        slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(3):
+            response = await slow.receive(1, 11)
+            assert len(response.responses[0].partitions[0].records) > 39_000_000
+
+    with_server(tmp_path, test)
+
+
+def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.server.shell.IDLE_SWEEP_SECONDS", 0.02)
+
+    async def test(server: Server) -> None:
+        client = await server.client()
+        await client.ask(create_topic("t"), 7)
+        assert await asyncio.wait_for(client.reader.read(), SECONDS_MAX) == b""
+
+    with_server(tmp_path, test, idle_ms_max=60)
+
+
+def test_a_stop_answers_what_waits(tmp_path: Path) -> None:
+    async def test(server: Server) -> None:
+        client = await server.client()
+        await client.ask(create_topic("t"), 7)
+        client.send(fetch_request(0, max_wait_ms=600_000), 11)
+        while not server.shell.node.is_busy:
+            await asyncio.sleep(0)
+        await server.shell.drain(SECONDS_MAX)
+        response = await client.receive(1, 11)
+        assert response.responses[0].partitions[0].error_code == 0
+
+    with_server(tmp_path, test)
+
+
+def test_a_thousand_connections(tmp_path: Path) -> None:
+    async def test(server: Server) -> None:
+        first = await server.client()
+        await first.ask(create_topic("t"), 7)
+        clients = [await server.client() for _ in range(1000)]
+        for client in clients:
+            client.send(produce_request(b"x"), 9)
+        offsets = {offset_of(await client.receive(0, 9)) for client in clients}
+        assert offsets == set(range(1000))
+
+    with_server(tmp_path, test)
