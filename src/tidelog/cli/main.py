@@ -16,6 +16,7 @@ COMMANDS = {
     "produce": "Write each line of standard input as a record.",
     "consume": "Print the records of a topic until Ctrl-C.",
     "dump-log": "Show what the files of a log say.",
+    "repair-log": "Check a partition's files, and cut them where they are damaged.",
     "demo": "Start a node, write and read records, clean up.",
 }
 """What each is for. It is `command` in the module of its name, with `-` as `_`; the list of
