@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.harness.system import Measured, System
+from benchmarks.harness.system import Measured, System, wait_until_quiet
 from rich.console import Console
 from rich.table import Table
 from tests.interop.apache import ApacheKafka
@@ -82,7 +82,7 @@ def shown(system: System, measured: Measured) -> None:
 
 
 def throughput(record_bytes: int, batch_bytes: int) -> Case:
-    name = f"{record_bytes} B records, {batch_bytes // 1000} KB batches"
+    name = f"{record_bytes} B records, {batch_bytes // 1024} KB batches"
     speed, cost = f"{name}: MB/s", f"{name}: broker CPU s/GB"
     records = 4_000_000 if record_bytes < 1000 else 1_000_000
 
@@ -95,7 +95,7 @@ def throughput(record_bytes: int, batch_bytes: int) -> Case:
             cost: measured.broker_cpu_seconds / (megabytes / 1000),
         }
 
-    if batch_bytes < 100_000:
+    if batch_bytes < 100 << 10:
         return Case("throughput", run, {speed: at_least(2), cost: None})
     return Case("throughput", run, {speed: at_least(1.2), cost: at_most(1 / 3)})
 
@@ -197,6 +197,7 @@ def measure_starts(results: Results, names: list[str], rounds: int) -> None:
             system.node.stop()
         for _ in range(rounds):
             for system, topic in stopped:
+                wait_until_quiet()
                 seconds = system.first_ack_seconds(topic)
                 announce(f"    {system.name:8} {seconds:.3f} s")
                 results.note(system, {START: seconds})
@@ -207,9 +208,11 @@ def warm(system: System, seconds: float) -> None:
     """All loads in turn, so that what is compiled is what is measured."""
     announce(f"== warming {system.name} for {seconds:.0f} s")
     deadline = time.monotonic() + seconds
+    system.is_warming = True
     while time.monotonic() < deadline:
         for case in CASES:
             case.run(system, SHORT)
+    system.is_warming = False
 
 
 def turns(systems: list[System], rounds: int) -> Iterator[System]:

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from benchmarks.harness.load import (
     Load,
@@ -28,7 +28,8 @@ FOREIGN_CORES_MAX = 0.3
 """A run beside which others used more than this is done again."""
 
 RUNS_MAX = 3
-T = TypeVar("T")
+QUIET_SECONDS_MAX = 20.0
+QUIET_SAMPLE_SECONDS = 0.5
 
 
 class Measured(NamedTuple):
@@ -45,12 +46,24 @@ def busy_seconds() -> float:
     return (user + nice + system + irq + softirq) / TICKS_A_SECOND
 
 
+def wait_until_quiet() -> None:
+    """Until others leave this machine alone for a moment, but not for ever."""
+    deadline = time.monotonic() + QUIET_SECONDS_MAX
+    while time.monotonic() < deadline:
+        busy = busy_seconds()
+        time.sleep(QUIET_SAMPLE_SECONDS)
+        if busy_seconds() - busy <= FOREIGN_CORES_MAX * QUIET_SAMPLE_SECONDS:
+            return
+
+
 class System:
     """One node with a name, and the topics that the measurements use up."""
 
     def __init__(self, name: str, node: NodeProcess) -> None:
         self.name = name
         self.node = node
+        self.is_warming = False
+        """Then a run is load, not a measurement: beside whom it runs does not matter."""
         self._serial = itertools.count()
         self._admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
 
@@ -82,12 +95,14 @@ class System:
         runs = []
         for _ in range(RUNS_MAX):
             runs.append(self._measure_once(load))
-            if runs[-1].foreign_cores <= FOREIGN_CORES_MAX:
+            if self.is_warming or runs[-1].foreign_cores <= FOREIGN_CORES_MAX:
                 break
         return min(runs, key=lambda measured: measured.foreign_cores)
 
     def _measure_once(self, load: Callable[[str], Load]) -> Measured:
         topic = self.create_topic()
+        if not self.is_warming:
+            wait_until_quiet()
         touch_memory()
         busy, broker, started = busy_seconds(), self.cpu_seconds(), time.monotonic()
         report = load(topic)
