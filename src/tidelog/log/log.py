@@ -88,6 +88,7 @@ class Log:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.segments = Segments(segments)
+        assert self.segments.active.file.size == self.segments.active.size
         self.durability = Durability(disk, path, recovery_point)
         self.roll_jitter_ms = 0
         """What the next segment's age limit is shortened by; whoever has an Rng draws it."""

@@ -138,7 +138,7 @@ def recall_batches(producers: ProducerStates, segments: Segments, before: Offset
     wanted = {p.producer_id: p for p in producers.active() if _is_incomplete(p)}
     found: dict[int, list[KnownBatch]] = {producer_id: [] for producer_id in wanted}
     walked_bytes = walked_batches = 0
-    for window in _windows_backwards(segments, before):
+    for window in _windows_backwards(segments, before) if wanted else ():
         for producer_id, batch in reversed(window):
             producer = wanted.get(producer_id)
             if producer is None or batch.producer_epoch != producer.producer_epoch:

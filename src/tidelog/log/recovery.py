@@ -201,7 +201,8 @@ class _Loader:
             wall_ms=self.now.wall_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
         )
-        recall_batches(self.producers, Segments(list(self.segments)), start)
+        # Not from segments above: recovery has not checked them yet.
+        recall_batches(self.producers, Segments(list(self.segments)), min(start, up_to))
         return start
 
     def _recover(self, recovery_point: Offset) -> None:
@@ -214,6 +215,15 @@ class _Loader:
         self.all_bytes = sum(segment.size for segment in segments[first:])
         start = self._restore_producers(base_offset)
         replay(self.producers, Segments(segments[: first + 1]), start, base_offset)
+        elected = self.epochs.entries()
+        self.epochs.truncate_from_end(base_offset)  # from here on the batches tell
+        self._recover_from(first, recovery_point)
+        for epoch, start_offset in elected:
+            if start_offset == self.log_end_offset and epoch > self.epochs.latest:
+                self.epochs.assign(epoch, start_offset)
+
+    def _recover_from(self, first: int, recovery_point: Offset) -> None:
+        segments = self.segments
         for index in range(first, len(segments)):
             segment = segments[index]
             has_gap = segment.base_offset > self.log_end_offset >= recovery_point
