@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 SCRIPT = str(Path(sys.executable).with_name("tidelog"))
 SECONDS_MAX = 60
+PR_SET_PDEATHSIG = 1
 
 
 def free_port() -> int:
@@ -22,6 +24,11 @@ def free_port() -> int:
             port = first.getsockname()[1]
             with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
                 return int(port)
+
+
+def die_with_the_tests() -> None:
+    """Runs in the child before exec: tests that are killed leave nothing behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Up:
@@ -37,6 +44,7 @@ class Up:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=die_with_the_tests,
         )
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline()

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.node import SCRIPT, SECONDS_MAX, Up, run, up
 
+from tidelog.client import Client, ClientSettings, TopicPartition, parse_servers
+from tidelog.client.fetch import fetch
+
 pytestmark = pytest.mark.slow  # every command is a process
 
 
@@ -96,6 +99,7 @@ def test_a_key_stays_in_its_partition(produce, consume):
     read = consume("--from-beginning", "--max-messages", "30", "--print-key", "--print-partition")
     places = {tuple(line.split("\t")[:2][::-1]) for line in read.stdout.splitlines()}
     assert len(places) == 6
+    assert len({partition for _, partition in places}) > 1
     values = [line.split("\t")[2] for line in read.stdout.splitlines() if "\ta\t" in line]
     assert values == list("01234")
 
@@ -124,17 +128,28 @@ def test_reading_starts_where_it_is_told(produce, consume):
     assert consume("--timeout-ms", "200").stdout == ""
 
 
-def test_a_record_at_a_time(produce, consume):
-    assert produce("a\nb\nc\n", "--sync", "--partition", "2").returncode == 0
-    read = consume("--partition", "2", "--offset", "earliest", "--max-messages", "3")
-    assert read.stdout == "a\nb\nc\n"
+def test_reading_starts_and_ends_in_the_middle_of_a_batch(produce, consume):
+    produce("".join(f"{number}\n" for number in range(10)), "--partition", "0")
+    read = consume("--partition", "0", "--offset", "4", "--max-messages", "3")
+    assert read.stdout == "4\n5\n6\n"
+
+
+@pytest.mark.parametrize(("flags", "batches"), [([], 1), (["--sync"], 3)])
+def test_records_go_together_or_one_at_a_time(node, topic, produce, flags, batches):
+    assert produce("a\nb\nc\n", *flags, "--partition", "2").returncode == 0
+    partition = TopicPartition(topic, 2)
+    with Client(ClientSettings(bootstrap_servers=parse_servers(node.servers))) as client:
+        fetched = client.run(fetch, {partition: 0})[partition]
+    assert len(list(fetched.batches())) == batches
+    assert fetched.high_watermark == 3
 
 
 def test_a_large_record_goes_alone(produce, consume):
-    large = "y" * 1_000_000
-    sent = produce(f"small\n{large}\n" + "small\n" * 5000, "--partition", "0")
+    large = "y" * 1_048_000  # all but what a batch may have
+    small = "small\n" * 200
+    sent = produce(f"{small}{large}\n{small}", "--partition", "0")
     assert sent.returncode == 0, sent.stderr
-    read = consume("--partition", "0", "--offset", "1", "--max-messages", "1")
+    read = consume("--partition", "0", "--offset", "200", "--max-messages", "1")
     assert read.stdout == large + "\n"
 
 

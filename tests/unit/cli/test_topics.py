@@ -233,3 +233,8 @@ def test_the_client_is_configured_under_kafkas_names(tmp_path):
         tidelog, ["topics", "--list", "--command-property", "security.protocol=SSL"]
     )
     assert (answer.exit_code, "PLAINTEXT only" in answer.output) == (2, True)
+
+
+def test_a_partition_with_a_replica_to_spare_is_not_at_its_minimum(cluster, run):
+    cluster.configs["returns"] = [("min.insync.replicas", "0", 1)]
+    assert run("--describe", "--at-min-isr-partitions").output == ""

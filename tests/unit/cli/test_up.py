@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.node import SCRIPT, SECONDS_MAX, free_port, run, up
+from tests.unit.cli.node import SCRIPT, SECONDS_MAX, die_with_the_tests, free_port, run, up
 
 pytestmark = pytest.mark.slow  # every command is a process
 
@@ -157,6 +157,7 @@ def test_start_runs_the_node_of_a_file(properties):
         [SCRIPT, "start", str(properties), "--override", "num.partitions=4"],
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=die_with_the_tests,
     )
     try:
         assert process.stderr is not None
