@@ -1,54 +1,52 @@
-"""`tidelog repair-log`: cut a damaged partition on purpose."""
+"""`tidelog repair-log`: checks the log of a partition, and cuts a damaged one on purpose."""
 
 from __future__ import annotations
 
+import os
 import time
-from pathlib import Path
 
 import click
 
-LOCK = ".lock"
+from tidelog.disk import RealDisk
+from tidelog.env import AlreadyLocked, Now
+from tidelog.log.log_dir import LOCK
+from tidelog.log.names import parse_directory_name
+from tidelog.log.repair import cut, find_damage
 
 
 @click.command("repair-log")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--cut", is_flag=True, help="Cut the log at the first bad batch. What follows goes.")
-def command(directory: Path, cut: bool) -> None:
-    """Check every batch of the partition in DIRECTORY (such as data/orders-0).
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option("--cut", "wants_cut", is_flag=True, help="Remove the bad batch and all after it.")
+def command(directory: str, wants_cut: bool) -> None:
+    """Check every batch of a partition's DIRECTORY, such as data/tides-0.
 
-    A node keeps a partition offline if sound batches follow a bad one: then no crash explains the
-    damage, and what to give up is for a person to decide. Without --cut nothing is changed, and
-    the exit code is 1 if there is damage. Stop the node first.
+    A partition with a bad batch that sound ones follow stays offline until it is cut, or until its
+    directory is moved away so that its replicas fill it again. The node must be stopped. The exit
+    code is 1 if there is damage and it was not cut.
     """
-    from tidelog.disk import RealDisk
-    from tidelog.env import AlreadyLocked, Now
-    from tidelog.log.config import LogConfig
-    from tidelog.log.names import parse_directory_name
-    from tidelog.log.repair import repair
-
-    if parse_directory_name(directory.resolve().name) is None:
-        raise click.ClickException(f"{directory} is no partition's directory: want TOPIC-NUMBER")
+    path = os.path.abspath(directory)  # noqa: PTH100
+    parent, _, name = path.rpartition("/")
+    if parse_directory_name(name) is None:
+        raise click.ClickException(f"{directory} is no partition's directory")
     disk = RealDisk()
-    lock = f"{directory.resolve().parent}/{LOCK}"
+    lock = f"{parent}/{LOCK}"
     try:
         disk.lock(lock)
-    except AlreadyLocked:
-        raise click.ClickException(f"a node runs on {directory.parent}: stop it first") from None
+    except AlreadyLocked as error:
+        raise click.ClickException(f"a node runs on {parent}: stop it first") from error
     try:
-        now = Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
-        result = repair(disk, str(directory), LogConfig(), now, is_dry_run=not cut)
+        damage = find_damage(disk, path)
+        if damage is None:
+            click.echo(f"{directory}: every batch is sound")
+            return
+        click.echo(str(damage), err=True)
+        if not wants_cut:
+            click.echo("nothing was changed; --cut removes it and all that follows", err=True)
+            raise click.exceptions.Exit(1)
+        done = cut(disk, path, Now(time.monotonic_ns() // 10**6, time.time_ns() // 10**6))
+        click.echo(
+            f"{directory}: cut {done.bytes_removed} bytes, "
+            f"offsets {done.log_start_offset} to {done.log_end_offset} are left"
+        )
     finally:
         disk.unlock(lock)
-    if result.damage is None:
-        click.echo(
-            f"{directory} is sound: offsets {result.log_start_offset} to "
-            f"{result.log_end_offset - 1}"
-        )
-        return
-    if not cut:
-        click.echo(f"{result.damage}\nrun with --cut to give up what follows", err=True)
-        raise SystemExit(1)
-    click.echo(
-        f"cut {result.bytes_removed} bytes; left are the offsets {result.log_start_offset} to "
-        f"{result.log_end_offset - 1}"
-    )

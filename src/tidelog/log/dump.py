@@ -88,7 +88,12 @@ def dump_log(segment: Segment, *, records: bool, contents: bool) -> Iterator[Ite
     try:
         for position, header in segment.headers():
             batch = segment.batch_at(position)
-            yield _batch_item(batch, position)
+            item = _batch_item(batch, position)
+            yield item
+            if not item.fields["isvalid"]:
+                yield Problem(
+                    f"The checksum of the batch at position {position} of {path} is wrong"
+                )
             if not records:
                 continue
             try:

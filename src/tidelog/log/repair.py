@@ -6,57 +6,65 @@ from typing import NamedTuple
 
 from tidelog.env import Disk, Now
 from tidelog.log.config import LogConfig
-from tidelog.log.log import Log
 from tidelog.log.names import LOG, parse_file_name
 from tidelog.log.recovery import load
 from tidelog.log.results import DamagedSegment
+from tidelog.log.segment import Segment
+from tidelog.log.walk import SegmentWalk, find_sound_batch
 from tidelog.types import Offset
 
 
 class Repaired(NamedTuple):
     """What is left, and what it cost."""
 
-    damage: DamagedSegment | None
-    """None: there was nothing to repair, and nothing was cut."""
     log_start_offset: Offset
     log_end_offset: Offset
     bytes_removed: int
 
 
-def repair(disk: Disk, path: str, config: LogConfig, now: Now, *, is_dry_run: bool) -> Repaired:
-    """Check every batch of the partition in this directory; unless it is a dry run, cut the log
-    at the first bad one and rebuild what is derived. No node may run on the directory."""
-    before = _log_bytes(disk, path)
-    damage = None
-    try:
-        log = _load(disk, path, config, now, cut_damage=False)
-    except DamagedSegment as error:
-        damage = error
-        if is_dry_run:
-            return Repaired(damage, -1, -1, 0)
-        log = _load(disk, path, config, now, cut_damage=True)
-    log.close(now)
-    removed = before - _log_bytes(disk, path)
-    return Repaired(damage, log.log_start_offset, log.log_end_offset, removed)
+def find_damage(disk: Disk, path: str) -> DamagedSegment | None:
+    """Check every batch of the partition in this directory, and change nothing. A torn tail is
+    no damage: the next start cuts it."""
+    segments = _segments(disk, path)
+    next_offset = 0
+    for index, segment in enumerate(segments):
+        walk = SegmentWalk(segment, next_offset)
+        for _ in walk:
+            pass
+        next_offset = walk.next_offset
+        if walk.flaw is None:
+            continue
+        flaw = walk.flaw
+        sound = find_sound_batch(segment, flaw.position, next_offset)
+        if sound is not None:
+            why = f"{flaw.kind.value}, and a sound batch follows at position {sound}"
+            return DamagedSegment(segment.path(LOG), flaw.position, why)
+        following = [later for later in segments[index + 1 :] if later.size]
+        if following:
+            why = f"{flaw.kind.value}, and {following[0].path(LOG)} follows"
+            return DamagedSegment(segment.path(LOG), flaw.position, why)
+    return None
 
 
-def _load(disk: Disk, path: str, config: LogConfig, now: Now, *, cut_damage: bool) -> Log:
-    return load(
+def cut(disk: Disk, path: str, now: Now) -> Repaired:
+    """Cut the log before the first bad batch, remove all that follows, and write everything
+    anew that is derived from the batches. No node may run on the directory."""
+    before = sum(segment.size for segment in _segments(disk, path))
+    log = load(
         disk,
         path,
-        config,
+        LogConfig(),
         is_clean=False,
         recovery_point=0,
         log_start_offset=0,
         now=now,
-        cut_damage=cut_damage,
+        cut_damage=True,
     )
+    log.close(now)
+    return Repaired(log.log_start_offset, log.log_end_offset, before - log.size_bytes)
 
 
-def _log_bytes(disk: Disk, path: str) -> int:
-    total = 0
-    for name in disk.names(path):
-        file = parse_file_name(name)
-        if file is not None and file.kind == LOG and not file.state:
-            total += disk.size(f"{path}/{name}") or 0
-    return total
+def _segments(disk: Disk, path: str) -> list[Segment]:
+    files = map(parse_file_name, disk.names(path))
+    bases = [file.offset for file in files if file and file.kind == LOG and not file.state]
+    return [Segment(disk, path, base_offset, LogConfig()) for base_offset in bases]

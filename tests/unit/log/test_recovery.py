@@ -23,7 +23,7 @@ from tests.unit.log.log_samples import (
 from tidelog.errors import ErrorCode
 from tidelog.log.config import LogConfig
 from tidelog.log.recovery import load
-from tidelog.log.repair import repair
+from tidelog.log.repair import cut, find_damage
 from tidelog.log.results import DamagedSegment
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.wire.batch import TRANSACTIONAL
@@ -194,17 +194,17 @@ def test_repair_cuts_on_purpose():
     log.close(NOW)
     disk = log.disk
     damage(disk, f"{base:020d}.log", 100, b"\xff\xfe")
-    found = repair(disk, PATH, SMALL, NOW, is_dry_run=True)
-    assert found.damage is not None
+    damage_found = find_damage(disk, PATH)
+    assert damage_found is not None
+    assert damage_found.path == f"{PATH}/{base:020d}.log"
     assert len(index_files(disk)) == 2 * len(log.segments)
-    done = repair(disk, PATH, SMALL, NOW, is_dry_run=False)
-    assert done.damage is not None
+    done = cut(disk, PATH, NOW)
     assert base <= done.log_end_offset < bases(log)[3]
     assert done.bytes_removed > 0
     again = open_log(disk, SMALL, is_clean=True, recovery_point=log.recovery_point)
     assert contents(again) == before[: len(contents(again))]
     assert again.log_end_offset == done.log_end_offset
-    assert repair(disk, PATH, SMALL, NOW, is_dry_run=False).damage is None
+    assert find_damage(disk, PATH) is None
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])

@@ -1,0 +1,177 @@
+"""A directory of logs: its checkpoints, its marker, its lock, damage in one of many."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.log.log_samples import NOW, append, built, read_all
+
+from tidelog.env import AlreadyLocked
+from tidelog.log.checkpoint import MalformedFile, MetaProperties
+from tidelog.log.config import LogConfig
+from tidelog.log.log_dir import LogDir, UnknownDirectory
+from tidelog.log.retention import delete_old_segments
+from tidelog.sim.disk import Crashed, SimulatedDisk
+from tidelog.types import METADATA_TOPIC_ID, Uuid
+
+CONFIG = LogConfig(segment_bytes=500)
+TOPIC_ID = Uuid(bytes(range(16)))
+
+
+def opened(disk: SimulatedDisk) -> LogDir:
+    directory = LogDir(disk, "data")
+    directory.open()
+    directory.load_all(lambda topic: CONFIG, NOW)
+    return directory
+
+
+@pytest.fixture
+def directory() -> LogDir:
+    directory = opened(SimulatedDisk())
+    for topic in ("a", "b-c", "d"):
+        log = directory.create(topic, 3, TOPIC_ID, CONFIG, NOW)
+        for _ in range(20):
+            append(log, built(2))
+    return directory
+
+
+def text(disk: SimulatedDisk, name: str) -> str:
+    return disk.read_file(f"data/{name}").decode()
+
+
+def test_a_clean_stop_and_start(directory):
+    directory.logs["a", 3].advance_log_start_offset(7)
+    marks = dict.fromkeys(directory.logs, 40)
+    directory.close(NOW, marks, broker_epoch=768)
+    disk = directory.disk
+    assert text(disk, ".kafka_cleanshutdown") == '{"version":0,"brokerEpoch":768}'
+    assert text(disk, "recovery-point-offset-checkpoint") == "0\n3\na 3 40\nb-c 3 40\nd 3 40\n"
+    assert text(disk, "log-start-offset-checkpoint") == "0\n1\na 3 7\n"
+    assert text(disk, "a-3/partition.metadata").endswith("topic_id: AAECAwQFBgcICQoLDA0ODw")
+    assert not disk.exists("data/.lock")
+    again = opened(disk)
+    assert again.was_clean
+    assert again.last_broker_epoch == 768
+    assert again.high_watermarks == marks
+    assert again.logs["a", 3].log_start_offset == 7
+    assert again.logs["b-c", 3].topic_id == TOPIC_ID
+    assert not disk.exists("data/.kafka_cleanshutdown")
+
+
+def test_a_crash_while_loading_counts_as_unclean_scenario_19(directory):
+    directory.close(NOW, {})
+    disk = directory.disk
+    crashed = LogDir(disk, "data")
+    crashed.open()
+    disk.crash_at = disk.operations
+    # Whatever it is that fails first, the marker is gone, durably.
+    with pytest.raises(Crashed):
+        crashed.create("e", 0, TOPIC_ID, CONFIG, NOW)
+    assert not opened(disk.crash()).was_clean
+
+
+def test_a_checkpoint_that_lies_is_refused_scenario_22(directory):
+    directory.close(NOW, {})
+    name = "data/recovery-point-offset-checkpoint"
+    directory.disk.replace(name, b"0\n3\na 3 40\n")
+    with pytest.raises(MalformedFile, match="3 entries announced, 1 there"):
+        opened(directory.disk)
+
+
+def test_a_crash_before_the_rename_leaves_the_old_checkpoint_scenario_22(directory):
+    disk = directory.disk
+    directory.write(directory.high_watermark_checkpoint({("a", 3): 5}))
+    operations = disk.operations
+    directory.write(directory.high_watermark_checkpoint({("a", 3): 9}))
+    for crash_at in range(operations, disk.operations):
+        again = SimulatedDisk()
+        victim = LogDir(again, "data")
+        victim.open()
+        victim.write(victim.high_watermark_checkpoint({("a", 3): 5}))
+        again.crash_at = again.operations + crash_at - operations
+        with pytest.raises(Crashed):
+            victim.write(victim.high_watermark_checkpoint({("a", 3): 9}))
+        for survivor in (again.crash(), again.copy()):
+            reader = LogDir(survivor, "data")
+            reader.open()
+            assert reader.high_watermarks["a", 3] in (5, 9)
+
+
+def test_a_lost_log_start_checkpoint_falls_back_to_the_first_base_scenario_23(directory):
+    log = directory.logs["a", 3]
+    log.advance_log_start_offset(15)
+    delete_old_segments(log, 40, NOW)
+    base = log.segments[0].base_offset
+    assert 0 < base < 15
+    directory.close(NOW, {})
+    directory.disk.remove("data/log-start-offset-checkpoint")
+    assert opened(directory.disk).logs["a", 3].log_start_offset == base
+
+
+def test_damage_takes_one_partition_offline_and_no_other(directory):
+    log = directory.logs["b-c", 3]
+    file = directory.disk.open(log.segments[1].path(".log"))
+    content = bytearray(file.read(0, file.size))
+    content[80] ^= 1
+    file.truncate(0)
+    file.append((content,))
+    disk = directory.disk.copy()
+    again = opened(disk)
+    assert sorted(again.logs) == [("a", 3), ("d", 3)]
+    assert again.damaged["b-c", 3].path == log.segments[1].path(".log")
+    again.close(NOW, {})
+    assert not disk.exists("data/.kafka_cleanshutdown"), "a clean start would not look again"
+    third = opened(disk)
+    assert list(third.damaged) == [("b-c", 3)]
+    moved = third.delete("b-c", 3, bytes(16))
+    assert moved == f"data/b-c-3.{'0' * 32}-delete"
+    assert third.damaged == {}
+
+
+def test_a_topic_comes_again_right_after_its_deletion(directory):
+    piece = directory.logs["a", 3].read(0, 40, 10**6)
+    expected = piece.read()
+    moved = directory.delete("a", 3, bytes(16))
+    log = directory.create("a", 3, Uuid(b"x" * 16), CONFIG, NOW)
+    assert log.log_end_offset == 0
+    assert piece.read() == expected
+    disk = directory.disk.copy()
+    again = opened(disk)
+    assert again.to_remove == [moved]
+    assert again.logs["a", 3].log_end_offset == 0
+
+
+def test_stray_and_foreign_directories(directory):
+    directory.set_aside("a", 3, bytes(16))
+    disk = directory.disk.copy()
+    disk.make_directory("data/lost+found")
+    assert opened(disk.copy()).stray == [f"data/a-3.{'0' * 32}-stray"]
+    disk.make_directory("data/foo")
+    with pytest.raises(UnknownDirectory, match="foo"):
+        opened(disk)
+
+
+def test_two_nodes_on_one_directory(directory):
+    with pytest.raises(AlreadyLocked):
+        LogDir(directory.disk, "data").open()
+
+
+def test_the_metadata_log(directory):
+    log = directory.load_metadata_log(CONFIG, NOW)
+    assert log.topic_id == METADATA_TOPIC_ID
+    log.append_built(built(3), 1, NOW)
+    log.flush(NOW)
+    directory.close(NOW, {})
+    again = opened(directory.disk)
+    assert ("__cluster_metadata", 0) not in again.logs
+    assert len(read_all(again.load_metadata_log(CONFIG, NOW))) == 1
+
+
+def test_meta_properties():
+    directory = LogDir(SimulatedDisk(), "data")
+    assert directory.read_meta_properties() is None
+    properties = MetaProperties("MkU3OEVBNTcwNTJENDM2Qg", 7, TOPIC_ID)
+    directory.write_meta_properties(properties)
+    assert directory.read_meta_properties() == properties
+    directory.disk.replace("data/meta.properties", b"#made\nversion=1\nnode.id=7\n")
+    with pytest.raises(MalformedFile, match=r"cluster\.id is missing"):
+        directory.read_meta_properties()
