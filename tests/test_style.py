@@ -28,7 +28,10 @@ FORBIDDEN_WORDS = frozenset({"Manager", "Helper", "Util", "Utils", "Impl", "Info
 KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 """Structs that Kafka's message definitions name so; messages keep the names verbatim."""
 
-USED_BY_TESTS = {"tidelog.sim.shell": "tests drive nodes by it; a command will too"}
+USED_BY_TESTS = {
+    "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
+    "tidelog.sim.shell": "tests drive nodes by it; a command will too",
+}
 """Modules that ship before what uses them does, with the reason."""
 
 TEXT_SUFFIXES = frozenset(

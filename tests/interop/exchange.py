@@ -80,7 +80,6 @@ class Exchange:
         deadline = time.monotonic() + SECONDS_MAX
         while not holds(answer := self.ask(message, version)):
             assert time.monotonic() < deadline, f"still {answer}"
-            time.sleep(0.02)
         return answer
 
     def topic_id(self, topic: str) -> bytes:
