@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("src", "tests", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+COPIED = ("src", "tests", "docs", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 NEEDS_THE_COMPILED_MODULE = (
     "test_the_compiled_module_is_in_use or test_the_twin_can_be_forced_without_a_warning"
 )
