@@ -30,6 +30,7 @@ log = logging.getLogger("tidelog.partitions")
 
 OPENED_A_STEP_MAX = 10
 """Making a partition's files takes some 0.2 ms: so many at once keep a step short."""
+RETRY_MS = 1000
 FLUSH_MESSAGES_NEVER = LogConfig().flush_messages
 
 
@@ -42,6 +43,7 @@ class Hosting:
         self.by_id: dict[tuple[Uuid, int], Partition] = {}
         self._changed: dict[tuple[Uuid, int], None] = {}
         """Partitions whose state in the metadata has not been acted upon."""
+        self._without_room = self._is_scheduled = False
         self._damaged: dict[tuple[Uuid, int], tuple[str, int]] = {}
         """Partitions that stay offline, by id: a deletion does not name the topic."""
         self.flushing: dict[Partition, None] = {}
@@ -88,10 +90,18 @@ class Hosting:
             self._follow(place.topic_id, place.partition, now)
 
     def _follow_some(self, now: Now) -> None:
+        """The rest has its turn at once; what there was no room for, after a while."""
+        self._without_room = False
         for place in list(self._changed)[:OPENED_A_STEP_MAX]:
             self._follow(*place, now)
-        if self._changed:
-            self.broker.schedule.at(now.monotonic_ms, self._follow_some)
+        if self._changed and not self._is_scheduled:
+            delay_ms = RETRY_MS if self._without_room else 0
+            self._is_scheduled = True
+            self.broker.schedule.at(now.monotonic_ms + delay_ms, self._go_on)
+
+    def _go_on(self, now: Now) -> None:
+        self._is_scheduled = False
+        self._follow_some(now)
 
     def _follow(self, topic_id: Uuid, index: int, now: Now) -> None:
         """Bring one partition to where the metadata has it."""
@@ -122,8 +132,9 @@ class Hosting:
                 topic.name, index, topic.topic_id, config, now
             )
         except DiskFull:
-            # Tried again when somebody asks for it: there may be room by then.
+            # Tried again by and by, and when somebody asks for it: there may be room by then.
             self._changed[topic.topic_id, index] = None
+            self._without_room = True
             return None
         except OSError as error:
             self.fail(f"cannot make {topic.name}-{index}: {error}")

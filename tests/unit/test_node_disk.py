@@ -1,0 +1,377 @@
+"""What a node does when it is stopped, killed or cut off from power, and when its disk is full,
+broken or damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
+
+from tidelog.broker.loading import CannotLoad
+from tidelog.errors import ErrorCode
+from tidelog.events import RemoveTree, StopProcess
+from tidelog.sim.disk import SimulatedDisk
+
+PRODUCE, CREATE_TOPICS = 0, 19
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.create_topic("t", 2)
+    return cluster
+
+
+# Stops.
+
+
+@pytest.mark.parametrize("how", [Cluster.restart, Cluster.kill])
+def test_all_is_as_it_was_after_a_restart(cluster: Cluster, how: Callable[[Cluster], None]) -> None:
+    cluster_id, topic_id = cluster.broker.cluster_id, cluster.topic_id("t")
+    for count in range(3):
+        cluster.configure(TOPIC, "t", retention_ms=str(1000 + count))
+        cluster.produce("t", b"%d" % count, partition=1)
+        epoch, broker_epoch = (
+            cluster.partition("t", 1).leader_epoch,
+            cluster.broker.image.broker_epoch(1),
+        )
+        how(cluster)
+        assert cluster.partition("t", 1).leader_epoch > epoch
+        assert cluster.broker.image.broker_epoch(1) > broker_epoch
+        assert cluster.values("t", partition=1) == [b"%d" % n for n in range(count + 1)]
+        assert cluster.partition("t", 1).high_watermark == count + 1
+    assert (cluster.broker.cluster_id, cluster.topic_id("t")) == (cluster_id, topic_id)
+    assert cluster.broker.image.topic_configs("t") == {"retention.ms": "1002"}
+    assert cluster.metadata("t").topics[0].partitions[1].leader_id == 1
+
+
+def test_a_clean_stop_leaves_its_marker_and_a_start_takes_it_away(cluster: Cluster) -> None:
+    marker = "data/.kafka_cleanshutdown"
+    cluster.stop()
+    assert cluster.shell.disk.exists(marker)
+    cluster.start()
+    assert cluster.broker.log_dir.was_clean
+    assert not cluster.shell.disk.exists(marker)
+    cluster.kill()
+    assert not cluster.broker.log_dir.was_clean
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_flushed_and_committed_survives_a_power_failure(seed: int) -> None:
+    rng = random.Random(seed)
+    cluster = Cluster(seed=seed)
+    cluster.create_topic("safe", flush_messages="1")
+    cluster.create_topic("fast", segment_bytes=str(1 << 20))
+    safe: list[bytes] = []
+    fast: list[bytes] = []
+    for round_ in range(4):
+        cluster.create_topic(f"topic-{round_}")
+        assert cluster.configure(TOPIC, "fast", retention_ms=str(round_ + 10**9)).error_code == 0
+        for _ in range(rng.randrange(1, 6)):
+            value = rng.randbytes(rng.randrange(1, 300_000))
+            assert cluster.produce("safe", value).error_code == 0
+            safe.append(value)
+            assert cluster.produce("fast", value).error_code == 0
+            fast.append(value)
+        cluster.shell.advance(rng.randrange(3000))
+        cluster.crash(lambda path, unsynced: rng.randrange(unsynced + 1))
+        assert cluster.values("safe") == safe
+        found = cluster.values("fast")
+        assert found == fast[: len(found)]
+        fast = fast[: len(found)]
+        assert sorted(cluster.broker.image.topics) == sorted(
+            ["fast", "safe", *(f"topic-{n}" for n in range(round_ + 1))]
+        )
+        assert cluster.broker.image.topic_configs("fast")["retention.ms"] == str(round_ + 10**9)
+
+
+def test_what_was_not_committed_may_be_gone(cluster: Cluster) -> None:
+    cluster.shell.flush_ms = (9, 9)
+    cluster.send(create_topic_request("u"))
+    cluster.crash()
+    assert "u" not in cluster.broker.image.topics
+    cluster.shell.flush_ms = (0, 0)
+    cluster.create_topic("u")
+
+
+def test_a_stop_answers_who_waits(cluster: Cluster) -> None:
+    poll = cluster.shell.connect()
+    cluster.send(cluster.fetch_request("t", 0, max_wait_ms=10_000), 12, poll)
+    node = cluster.shell.node
+    assert node is not None
+    effects = node.stop(cluster.shell.now)
+    assert len(effects) == 1
+    assert not node.is_busy
+
+
+def test_a_stop_waits_for_the_disk(cluster: Cluster) -> None:
+    cluster.shell.flush_ms = (9, 9)
+    cluster.send(create_topic_request("u"))
+    node = cluster.shell.node
+    assert node is not None
+    assert node.stop(cluster.shell.now) == []
+    cluster.shell.advance(8)
+    assert cluster.frames() == []
+    cluster.shell.advance(1)
+    assert not node.is_busy
+    assert len(cluster.take(CREATE_TOPICS)) == 1
+
+
+# Starts that fail.
+
+
+def test_a_directory_has_one_owner(cluster: Cluster) -> None:
+    with pytest.raises(CannotLoad, match="in use by another process"):
+        Cluster(cluster.shell.disk)
+    cluster.stop()
+    with pytest.raises(CannotLoad, match="belongs to node 1, not to node 2"):
+        Cluster(cluster.shell.disk, node_id="2", controller_quorum_voters="2@127.0.0.1:9093")
+
+
+def test_what_this_version_cannot_do_is_said() -> None:
+    with pytest.raises(CannotLoad, match="several directories"):
+        Cluster(log_dirs="a,b")
+    with pytest.raises(CannotLoad, match="other nodes"):
+        Cluster(controller_quorum_voters="1@127.0.0.1:9093,2@127.0.0.1:9094")
+
+
+def test_a_full_disk_at_the_start_is_said() -> None:
+    with pytest.raises(CannotLoad, match="make room"):
+        Cluster(SimulatedDisk(capacity_bytes=100))
+
+
+# A full disk.
+
+
+def fill(cluster: Cluster, room: int = 0) -> None:
+    disk = cluster.shell.disk
+    disk.capacity_bytes -= disk.free_bytes - room
+
+
+def make_room(cluster: Cluster) -> None:
+    cluster.shell.disk.capacity_bytes = 1 << 40
+
+
+def test_producers_wait_for_room_and_readers_do_not(cluster: Cluster) -> None:
+    cluster.produce("t", b"a")
+    fill(cluster, room=50)
+    refused = cluster.produce("t", b"b")
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert cluster.values("t") == [b"a"]
+    assert (cluster.log_end_offset("t"), cluster.partition("t").high_watermark) == (1, 1)
+    cluster.shell.advance(200_000)
+    assert cluster.shell.stopped is None
+    make_room(cluster)
+    assert cluster.produce("t", b"c").base_offset == 1
+    cluster.kill()
+    assert cluster.values("t") == [b"a", b"c"]
+
+
+def test_a_refused_batch_may_be_sent_again(cluster: Cluster) -> None:
+    """It left no trace in the producer's state."""
+    fill(cluster)
+    for _ in range(2):
+        refused = cluster.produce("t", b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    make_room(cluster)
+    sent = cluster.produce("t", b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+    assert (sent.error_code, sent.base_offset) == (0, 0)
+
+
+def test_a_new_segment_needs_room_too() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", segment_bytes=str(1 << 20))
+    cluster.produce("t", bytes(900_000))
+    fill(cluster, room=100_000)
+    for _ in range(2):
+        assert cluster.produce("t", bytes(200_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    make_room(cluster)
+    assert cluster.produce("t", bytes(200_000)).base_offset == 1
+    cluster.shell.advance(5000)
+    cluster.kill()
+    assert cluster.values("t") == [bytes(900_000), bytes(200_000)]
+
+
+def test_metadata_needs_room_too(cluster: Cluster) -> None:
+    fill(cluster)
+    (refused,) = cluster.ask(create_topic_request("u")).topics
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.metadata("v").topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.configure(TOPIC, "t", retention_ms="1").error_code == 56
+    assert "u" not in cluster.broker.metadata.latest.topics
+    make_room(cluster)
+    cluster.create_topic("u")
+    assert cluster.shell.stopped is None
+
+
+def test_a_partition_for_which_there_was_no_room_comes_when_there_is(cluster: Cluster) -> None:
+    cluster.send(create_topic_request("u"))
+    fill(cluster)
+    cluster.shell.advance(100)
+    (answer,) = cluster.take(CREATE_TOPICS)
+    assert answer.topics[0].error_code == 0
+    assert cluster.produce("u", b"a").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.fetch("u", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    make_room(cluster)
+    assert cluster.produce("u", b"a").base_offset == 0
+    cluster.restart()
+    assert cluster.values("u") == [b"a"]
+
+
+def test_a_flush_that_finds_no_room_is_done_again() -> None:
+    """The epochs' file is written anew with each flush that follows an election."""
+    cluster = Cluster()
+    cluster.create_topic("t", flush_messages="1")
+    cluster.restart()
+    fill(cluster, room=len(cluster.batch(b"a")))
+    cluster.send(cluster.produce_request("t", cluster.batch(b"a"), timeout_ms=60_000), 9)
+    cluster.shell.advance(10_000)
+    assert cluster.frames() == []
+    assert cluster.shell.stopped is None
+    make_room(cluster)
+    cluster.shell.advance(1100)
+    (answer,) = cluster.take(PRODUCE, 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    cluster.crash()
+    assert cluster.values("t") == [b"a"]
+
+
+# A broken disk.
+
+
+def break_disk(cluster: Cluster, broken: str, where: str) -> None:
+    cluster.shell.disk.fault = lambda operation, path: (
+        OSError(5, "input/output error") if operation == broken and where in path else None
+    )
+
+
+def assert_offline(cluster: Cluster) -> None:
+    assert isinstance(cluster.shell.effects[-1], StopProcess)
+    assert "log directory data is offline" in (cluster.shell.stopped or "")
+    assert cluster.frames() == []
+
+
+def test_an_append_that_fails_ends_the_process_without_an_answer(cluster: Cluster) -> None:
+    break_disk(cluster, "append", "t-0/")
+    cluster.send(cluster.produce_request("t", cluster.batch(b"a")), 9)
+    assert_offline(cluster)
+
+
+def test_metadata_that_cannot_be_appended_ends_the_process(cluster: Cluster) -> None:
+    break_disk(cluster, "append", "__cluster_metadata")
+    cluster.send(create_topic_request("u"))
+    assert_offline(cluster)
+
+
+def test_metadata_that_cannot_be_flushed_ends_the_process(cluster: Cluster) -> None:
+    break_disk(cluster, "flush", "__cluster_metadata")
+    cluster.send(create_topic_request("u"))
+    cluster.shell.advance(100)
+    assert "metadata log cannot be flushed" in (cluster.shell.stopped or "")
+    assert cluster.frames() == []
+
+
+def test_a_partition_that_cannot_be_made_ends_the_process(cluster: Cluster) -> None:
+    break_disk(cluster, "make_directory", "u-0")
+    cluster.send(create_topic_request("u"))
+    cluster.shell.advance(100)
+    assert "data is offline" in (cluster.shell.stopped or "")
+
+
+def test_a_topic_that_cannot_be_renamed_away_ends_the_process(cluster: Cluster) -> None:
+    break_disk(cluster, "rename", "t-0")
+    with pytest.raises(AssertionError):  # there is no answer
+        cluster.delete_topic("t")
+    assert "data is offline" in (cluster.shell.stopped or "")
+
+
+def test_a_background_flush_that_fails_ends_the_process(cluster: Cluster) -> None:
+    cluster.restart()
+    cluster.produce("t", b"a")
+    break_disk(cluster, "flush", "t-0/")
+    cluster.shell.advance(5000)
+    assert "cannot flush t-0" in (cluster.shell.stopped or "")
+
+
+# A damaged partition.
+
+
+def damage(cluster: Cluster, path: str) -> None:
+    """Flip a byte in the middle, as a bad disk does."""
+    file = cluster.shell.disk.open(path)
+    content = bytearray(file.read(0, file.size))
+    content[len(content) // 2] ^= 1
+    file.truncate(0)
+    file.append((content,))
+
+
+@pytest.fixture
+def damaged(cluster: Cluster) -> Cluster:
+    for index in (0, 1):
+        for _ in range(5):
+            cluster.produce("t", b"a" * 50, partition=index)
+    cluster.shell.disk = cluster.shell.disk.copy()
+    damage(cluster, "data/t-0/00000000000000000000.log")
+    cluster.start()
+    return cluster
+
+
+def test_a_damaged_partition_is_offline_and_the_others_serve(damaged: Cluster) -> None:
+    assert damaged.produce("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert damaged.fetch("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(damaged.values("t", partition=1)) == 5
+    assert damaged.produce("t", b"b", partition=1).base_offset == 5
+    # Nothing is repaired by trying again: its files stay as they were found.
+    content = damaged.shell.disk.read_file("data/t-0/00000000000000000000.log")
+    damaged.restart()
+    assert damaged.shell.disk.read_file("data/t-0/00000000000000000000.log") == content
+    assert damaged.produce("t", b"b").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(damaged.values("t", partition=1)) == 6
+
+
+def test_a_damaged_partition_is_deleted_with_its_topic(damaged: Cluster) -> None:
+    assert damaged.delete_topic("t").error_code == 0
+    damaged.create_topic("t")
+    assert damaged.produce("t", b"b").base_offset == 0
+    damaged.shell.advance(120_000)
+    removed = [e.path for e in damaged.shell.effects if isinstance(e, RemoveTree)]
+    assert sorted(path[:9] for path in removed) == ["data/t-0.", "data/t-1."]
+    damaged.restart()
+    assert damaged.values("t") == [b"b"]
+
+
+def test_damaged_metadata_stops_the_start(cluster: Cluster) -> None:
+    for count in range(5):
+        cluster.create_topic(f"topic-{count}")
+    cluster.stop()
+    damage(cluster, "data/__cluster_metadata-0/00000000000000000000.log")
+    with pytest.raises(CannotLoad, match="metadata log cannot be trusted"):
+        cluster.start()
+
+
+def test_a_partition_that_the_metadata_does_not_know_is_set_aside(cluster: Cluster) -> None:
+    cluster.produce("t", b"a")
+    cluster.stop()
+    disk = cluster.shell.disk
+    disk.rename("data/t-0", "data/stranger-3")
+    cluster.start()
+    names = disk.names("data")
+    assert "stranger-3" not in names
+    assert any(name.startswith("stranger-3.") and name.endswith("-stray") for name in names)
+    assert cluster.values("t") == []
+    assert cluster.produce("t", b"b").base_offset == 0
+
+
+def test_a_foreign_directory_stops_the_start(cluster: Cluster) -> None:
+    cluster.stop()
+    cluster.shell.disk.make_directory("data/holiday")
+    with pytest.raises(CannotLoad, match="holiday"):
+        cluster.start()
+
+
+def test_dynamic_broker_configs_are_there_before_logs_are_loaded(cluster: Cluster) -> None:
+    cluster.configure(BROKER, "", log_segment_bytes=str(1 << 20))
+    cluster.restart()
+    assert cluster.partition("t").log.config.segment_bytes == 1 << 20
