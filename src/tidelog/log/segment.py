@@ -252,7 +252,7 @@ class Segment:
     def locate(self, offset: Offset) -> int:
         """Where the first batch begins whose last offset is not below; size if there is none."""
         recent = self.recent_last_offsets
-        if recent and offset > recent[0]:
+        if recent and offset >= recent[0]:
             index = bisect_left(recent, offset)
             return self.recent_positions[index] if index < len(recent) else self.size
         start = self.offset_index.position_at_or_below(offset - self.base_offset)

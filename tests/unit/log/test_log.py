@@ -137,6 +137,43 @@ class TestAppend:
                 assert files_of(follower) == files_of(leader)
 
 
+class TestSequences:
+    def refusal(self, log, batch):
+        end = log.log_end_offset
+        answer = log.append_as_leader(valid(batch), 0, NOW)
+        assert log.log_end_offset == end
+        return answer
+
+    def test_in_order_only(self):
+        log = open_log()
+        append(log, produced(2, 7, 10, epoch=1))
+        out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert self.refusal(log, produced(2, 7, 13, epoch=1)) is out_of_order
+        assert self.refusal(log, produced(1, 7, 11, epoch=1)) is out_of_order
+        assert self.refusal(log, produced(1, 7, 5, epoch=2)) is out_of_order
+        stale = self.refusal(log, produced(2, 7, 12, epoch=0))
+        assert stale is ErrorCode.INVALID_PRODUCER_EPOCH
+        append(log, produced(2, 7, 12, epoch=1))
+        append(log, produced(2, 7, 0, epoch=2))
+        assert log.producers.get(7).last_sequence == 1
+
+    def test_a_retry_gets_the_old_offsets(self):
+        log = open_log()
+        for i in range(7):
+            append(log, produced(2, 7, 2 * i))
+        for i in range(2, 7):
+            assert self.refusal(log, produced(2, 7, 2 * i)) == Appended(
+                2 * i, 2 * i + 1, -1, 0, is_duplicate=True
+            )
+        assert self.refusal(log, produced(2, 7, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def test_sequences_wrap(self):
+        log = open_log()
+        append(log, produced(3, 7, 2**31 - 2))
+        assert log.producers.get(7).last_sequence == 0
+        append(log, produced(1, 7, 1))
+
+
 class TestRoll:
     def test_by_size_scenario_1(self):
         log = open_log(config=LogConfig(segment_bytes=2000))
@@ -275,6 +312,13 @@ class TestRead:
         if rest is not None and rest.file.path == piece.file.path:
             assert piece.size + batches_of(rest.read())[0].size > bytes_max
 
+    def test_a_limit_that_fits_exactly(self, log):
+        sizes = [batch.size for batch in read_all(log)][:3]
+        for count in (1, 2, 3):
+            assert log.read(0, log.log_end_offset, sum(sizes[:count])).size == sum(sizes[:count])
+            less = log.read(0, log.log_end_offset, sum(sizes[:count]) - 1)
+            assert less.size == sum(sizes[: max(1, count - 1)])
+
     def test_outside(self, log):
         end = log.log_end_offset
         assert log.read(end, end, 100) is None
@@ -406,6 +450,32 @@ class TestTruncate:
         assert again.log_end_offset == 35
         assert again.leader_epochs.entries() == [(0, 0), (3, 33)]
         assert not [n for n in again.disk.names(again.path) if n.endswith(".deleted")]
+
+    def test_index_files_forget_what_was_cut(self):
+        log = self.tens(index_interval_bytes=0)
+        log = reopen(log, is_clean=False)  # which writes the index files
+        log.truncate_to(38)
+        for _ in range(3):
+            append(log, built(1))
+        log.close(NOW)
+        written = {n: c for n, c in files_of(log).items() if n.endswith("index")}
+        again = open_log(log.disk.copy(), log.config)
+        again.close(NOW)
+        assert {n: c for n, c in files_of(again).items() if n.endswith("index")} == written
+
+    def test_the_last_segments_go_first(self):
+        """A crash in between must not leave a hole."""
+        log = self.tens()
+        renamed = []
+
+        def note(operation, path):
+            if operation == "rename" and path.endswith(".log"):
+                renamed.append(path)
+
+        log.disk.fault = note
+        log.truncate_to(3)
+        assert len(renamed) > 3
+        assert renamed == sorted(renamed, reverse=True)
 
     def test_producers_are_those_of_before(self):
         log = open_log(config=LogConfig(segment_bytes=300))

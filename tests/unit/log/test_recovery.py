@@ -314,6 +314,18 @@ def test_an_epoch_without_records_scenario_25():
     assert again.leader_epochs.latest == 2
 
 
+def test_epochs_from_before_a_truncation_do_not_outlive_it():
+    log = open_log()
+    append(log, built(4), epoch=0)
+    append(log, built(4), epoch=2)
+    log.flush(NOW)
+    log.truncate_to(4)
+    log.truncate_to(0)
+    append(log, built(3), epoch=2)
+    again = open_log(log.disk.copy(), log.config, recovery_point=log.recovery_point)
+    assert again.leader_epochs.entries() == [(2, 0)]
+
+
 @pytest.mark.parametrize("content", [None, b"", b"nonsense"])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_lost_epoch_file_is_rebuilt_from_the_batches(content, is_clean):
