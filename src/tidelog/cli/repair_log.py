@@ -27,7 +27,7 @@ def command(directory: str, wants_cut: bool) -> None:
     path = os.path.abspath(directory)  # noqa: PTH100
     parent, _, name = path.rpartition("/")
     if parse_directory_name(name) is None:
-        raise click.ClickException(f"{directory} is no partition's directory")
+        raise click.ClickException(f"{directory} is no partition's directory: want TOPIC-NUMBER")
     disk = RealDisk()
     lock = f"{parent}/{LOCK}"
     try:
