@@ -84,9 +84,13 @@ class Cluster:
         self.shell.disk = self.shell.disk.copy()
         self.start()
 
-    def crash(self, keep_bytes: Callable[[str, int], int] = lambda path, unsynced: 0) -> None:
+    def crash(
+        self,
+        keep_bytes: Callable[[str, int], int] = lambda path, unsynced: 0,
+        keep_names: Callable[[int], int] = lambda changes: 0,
+    ) -> None:
         """The power fails, what was not flushed is lost; then it starts again."""
-        self.shell.disk = self.shell.disk.crash(keep_bytes)
+        self.shell.disk = self.shell.disk.crash(keep_bytes, keep_names)
         self.start()
 
     def send(self, message: Message, version: int | None = None, connection: int = 0) -> int:

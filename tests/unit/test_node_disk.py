@@ -10,8 +10,9 @@ import pytest
 from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
 from tidelog.broker.loading import CannotLoad
+from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.events import RemoveTree, StopProcess
+from tidelog.events import Effect, Event, RemoveTree, StopProcess
 from tidelog.sim.disk import SimulatedDisk
 
 PRODUCE, CREATE_TOPICS = 0, 19
@@ -76,7 +77,10 @@ def test_what_was_flushed_and_committed_survives_a_power_failure(seed: int) -> N
             assert cluster.produce("fast", value).error_code == 0
             fast.append(value)
         cluster.shell.advance(rng.randrange(3000))
-        cluster.crash(lambda path, unsynced: rng.randrange(unsynced + 1))
+        cluster.crash(
+            lambda path, unsynced: rng.randrange(unsynced + 1),
+            lambda changes: rng.randrange(changes + 1),
+        )
         assert cluster.values("safe") == safe
         found = cluster.values("fast")
         assert found == fast[: len(found)]
@@ -85,6 +89,51 @@ def test_what_was_flushed_and_committed_survives_a_power_failure(seed: int) -> N
             ["fast", "safe", *(f"topic-{n}" for n in range(round_ + 1))]
         )
         assert cluster.broker.image.topic_configs("fast")["retention.ms"] == str(round_ + 10**9)
+
+
+@pytest.mark.parametrize("kept", range(44))
+def test_a_new_partition_survives_a_power_failure_at_once(kept: int) -> None:
+    """Its files are not durable yet, whatever is left of them: it is empty then, and works."""
+    cluster = Cluster()
+    cluster.send(create_topic_request("t"))
+    while cluster.frames() == []:
+        cluster.shell.advance(1)
+    cluster.produce("t", b"lost")
+    cluster.crash(
+        lambda path, unsynced: kept if path.endswith("partition.metadata") else 0,
+        lambda changes: changes,
+    )
+    assert cluster.values("t") == []
+    cluster.produce("t", b"kept")
+    cluster.restart()
+    assert cluster.values("t") == [b"kept"]
+
+
+def test_no_step_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = cluster.shell.node
+    assert node is not None
+    step, is_inside, flushed = node.step, [False], []
+
+    def watched(event: Event, now: Now) -> list[Effect]:
+        is_inside[0] = True
+        effects = step(event, now)
+        is_inside[0] = False
+        return effects
+
+    def watch(operation: str, path: str) -> None:
+        if is_inside[0] and operation.startswith("flush"):
+            flushed.append(path)
+
+    monkeypatch.setattr(node, "step", watched)
+    monkeypatch.setattr(cluster.shell.disk, "fault", watch)
+    cluster.create_topic("u", 3, flush_messages="1", segment_bytes=str(1 << 20))
+    for _ in range(4):
+        cluster.produce("u", bytes(600_000))
+    cluster.configure(TOPIC, "u", retention_ms="1")
+    cluster.shell.advance(600_000)
+    cluster.delete_topic("u")
+    cluster.shell.advance(100_000)
+    assert flushed == []
 
 
 def test_what_was_not_committed_may_be_gone(cluster: Cluster) -> None:

@@ -26,6 +26,7 @@ class Durability:
 
     __slots__ = (
         "_flush_end",
+        "_parent",
         "_snapshots",
         "directory",
         "disk",
@@ -46,8 +47,16 @@ class Durability:
         self.last_flush_ms: int | None = None
         self._snapshots: list[File] = []
         """Producer snapshots that are not durable yet."""
+        self._parent: str | None = None
+        """The directory's own directory, if that does not know it durably yet."""
         self._flush_end: Offset | None = None
         """What the flush under way will have made durable."""
+
+    def created(self, metadata: File, parent: str) -> None:
+        """The directory is new, and so is the file that says whose it is."""
+        self._snapshots.append(metadata)
+        self._parent = parent
+        self.names_changed = True
 
     def write_snapshot(self, offset: Offset, producers: ProducerStates) -> None:
         """The producers' state below an offset. A torn one is known by its checksum."""
@@ -113,13 +122,15 @@ class Durability:
         self.names_changed = self.has_sealed = False
         self.last_flush_ms = now.monotonic_ms
         self._flush_end = log.log_end_offset
-        return Unflushed(log.log_end_offset, tuple(files), replacements, (self.directory,))
+        directories = (self.directory,) if self._parent is None else (self.directory, self._parent)
+        return Unflushed(log.log_end_offset, tuple(files), replacements, directories)
 
     def flushed(self, end_offset: Offset) -> None:
         """See Log.flushed."""
         if self._flush_end is not None:
             durable = min(end_offset, self._flush_end)
             self.recovery_point = max(self.recovery_point, durable)
+            self._parent = None
             self._flush_end = None
 
     def failed(self, log: Log) -> None:

@@ -173,14 +173,19 @@ class LogDir:
     def create(
         self, topic: str, partition: int, topic_id: Uuid, config: LogConfig, now: Now
     ) -> Log:
-        """An empty log. The topic's id is on disk before the first record can be."""
+        """An empty log. Nothing is flushed here: the log's first flush makes its directory and
+        the topic's id durable with the first records."""
         key = topic, partition
         assert key not in self.logs
         path = f"{self.path}/{directory_name(topic, partition)}"
-        self._begin(path, topic_id)
+        self.disk.make_directory(path)
+        file = self.disk.open(f"{path}/{PARTITION_METADATA}")
+        file.truncate(0)
+        file.append((format_partition_metadata(topic_id),))
         log = load(
             self.disk, path, config, is_clean=False, recovery_point=0, log_start_offset=0, now=now
         )
+        log.durability.created(file, self.path)
         self.logs[key] = log
         return log
 

@@ -42,7 +42,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.txn_index import read_entries
 from tidelog.log.walk import SegmentWalk, find_sound_batch, is_lost_tail
-from tidelog.types import ZERO_UUID, Offset
+from tidelog.types import ZERO_UUID, Offset, Uuid
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that have been read, and all there are to read."""
@@ -104,8 +104,6 @@ class _Loader:
         if self.log_end_offset < self.log_start_offset:
             self._start_over()
         self._tidy(is_clean)
-        metadata = self.disk.read_file(f"{self.path}/{PARTITION_METADATA}")
-        topic_id = parse_partition_metadata(self.path, metadata) if metadata else ZERO_UUID
         return Log(
             self.disk,
             self.path,
@@ -116,8 +114,20 @@ class _Loader:
             recovery_point=min(recovery_point, self.log_end_offset),
             leader_epochs=self.epochs,
             producers=self.producers,
-            topic_id=topic_id,
+            topic_id=self._topic_id(recovery_point),
         )
+
+    def _topic_id(self, recovery_point: Offset) -> Uuid:
+        """Zero if it never became durable, and then nothing else here did."""
+        name = f"{self.path}/{PARTITION_METADATA}"
+        content = self.disk.read_file(name)
+        try:
+            return parse_partition_metadata(name, content) if content else ZERO_UUID
+        except MalformedFile:
+            if recovery_point:
+                raise
+            self.disk.remove(name)
+            return ZERO_UUID
 
     def _find_segments(self) -> list[Segment]:
         """Returns those whose indexes are missing or senseless; removes indexes without a log."""
