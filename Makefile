@@ -30,7 +30,7 @@ check: $(INSTALLED) ## what to run before a commit: lint, types, architecture, f
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(PARALLEL) -q -m "not interop and not slow"
+	TIDELOG_QUICK=1 $(PYTEST) $(PARALLEL) -q -m "not interop and not slow"
 
 interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Maven, Go, kcat)
 	@$(BIN)/python tests/interop/tools.py

@@ -18,6 +18,14 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
+QUICK_SHARE = 5
+
+
+def examples(count: int) -> settings:
+    """For random tests that need many: `make check` (TIDELOG_QUICK) tries a share of them."""
+    return settings(max_examples=count // QUICK_SHARE if os.environ.get("TIDELOG_QUICK") else count)
+
+
 SKIPS_ALLOWED: dict[str, str] = {}
 """Beginning of a skip's reason -> why CI cannot run that test. All others hide a missing tool."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import examples
 from tests.unit.wire.record_samples import (
     COUNTS,
     INT64,
@@ -57,7 +58,7 @@ def test_crc32c(data: bytes, value: int) -> None:
     assert chosen.crc32c(data, value) == twin.crc32c(data, value)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(hostile_blocks(), INT64, INT64, INT64, st.booleans())
 def test_validate(
     hostile: tuple[bytes, int], base: int, least: int, greatest: int, key_required: bool
@@ -66,13 +67,13 @@ def test_validate(
     assert chosen.validate_records(*args) == twin.validate_records(*args)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(hostile_blocks())
 def test_walk(hostile: tuple[bytes, int]) -> None:
     assert outcome(chosen.walk_records, *hostile) == outcome(twin.walk_records, *hostile)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.lists(hostile_blocks(), max_size=3),
     st.tuples(
@@ -90,7 +91,7 @@ def test_decode(blocks: list[tuple[bytes, int]], args: tuple[Any, ...]) -> None:
     assert decode_all(chosen, blocks, *args) == decode_all(twin, blocks, *args)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(RECORDS, st.integers(0, 12), st.integers(0, 500), INT64)
 def test_encode_what_was_decoded(
     samples: list[Record], start_row: int, bytes_max: int, timestamp: int
@@ -129,7 +130,7 @@ BINARY = st.builds(
 ANY_HEADERS = st.builds(HeadersColumn, BUFFERS | SANE_BUFFERS, st.integers(-1, 5), BINARY, BINARY)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.builds(
         Columns,
