@@ -357,3 +357,18 @@ def test_a_flush_that_fails_stops_the_process() -> None:
 def test_zstd_needs_version_7(version: int, code: int, cluster: Cluster) -> None:
     batch = cluster.batch(b"a", compression=Compression.ZSTD)
     assert cluster.produce_records("t", batch, version).error_code == code
+
+
+def test_flush_ms_bounds_what_a_power_failure_takes() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", flush_ms="5000")
+    cluster.shell.advance(3000)
+    log = cluster.partition("t").log
+    assert cluster.produce("t", b"a").base_offset == 0
+    cluster.shell.advance(500)
+    assert log.recovery_point == 0
+    cluster.shell.advance(6500)
+    assert log.recovery_point == 1
+    cluster.produce("t", b"b")
+    cluster.crash()
+    assert cluster.values("t") == [b"a"]
