@@ -10,7 +10,7 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from tests.interop.apache import ApacheKafka
 from tests.interop.process import NodeProcess
-from tests.interop.suite import HUNDRED_THOUSAND, new_topic
+from tests.interop.suite import HUNDRED_THOUSAND, eventually, new_topic
 from tests.interop.tidelog_node import TidelogNode
 from tidelog.client import (
     AsyncClient,
@@ -227,14 +227,14 @@ def test_configs_change_and_change_back(client, partitions):
     resource = Resource(ResourceType.TOPIC, partitions[0].topic)
     change = Change("retention.ms", ConfigOperation.SET, "54321")
     assert client.run(alter_configs, {resource: [change]}) == {resource: None}
-    assert own(client, resource) == {"retention.ms": "54321"}
+    eventually(lambda: own(client, resource) == {"retention.ms": "54321"})
     assert resource in client.run(list_config_resources, [ResourceType.TOPIC])
     bad = client.run(alter_configs, {resource: [change._replace(value="soon")]})[resource]
     assert bad.code is ErrorCode.INVALID_CONFIG
     assert own(client, resource) == {"retention.ms": "54321"}
     back = Change("retention.ms", ConfigOperation.DELETE)
     assert client.run(alter_configs, {resource: [back]}) == {resource: None}
-    assert own(client, resource) == {}
+    eventually(lambda: own(client, resource) == {})
     broker = Resource(ResourceType.BROKER, "1")
     names = {entry.name for entry in client.run(describe_configs, [broker])[broker]}
     assert {"num.partitions", "log.retention.ms"} <= names
