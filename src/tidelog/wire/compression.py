@@ -36,6 +36,9 @@ _ROOM_ENDED = "failed to write whole buffer"
 _SNAPPY_RATIO_MAX = 32
 """A snappy block's densest element makes 64 bytes of 3, so a greater claim is false."""
 
+_GZIP_PIECE = 8 << 10
+"""Read at once: what is behind the end of a member is copied, and there may be many members."""
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_CHUNK = 32 << 10
@@ -102,21 +105,23 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 
 def _read_gzip(data: memoryview, bytes_max: int) -> memoryview:
     content = bytearray()
-    rest: Buffer = data
-    while True:
-        member = zlib.decompressobj(wbits=31)
+    position = 0
+    member = zlib.decompressobj(wbits=31)
+    while position < len(data):
+        if member.eof:
+            member = zlib.decompressobj(wbits=31)
+        piece = data[position : position + _GZIP_PIECE]
         try:
             # One byte beyond the limit tells "as much as allowed" from "more".
-            content += member.decompress(rest, bytes_max + 1 - len(content))
+            content += member.decompress(piece, bytes_max + 1 - len(content))
         except zlib.error as error:
             raise UndecodableData(str(error)) from None
         if len(content) > bytes_max:
             raise DecompressedTooLarge
-        if not member.eof:
-            raise UndecodableData("gzip: truncated")
-        rest = member.unused_data
-        if not rest:
-            return memoryview(content)
+        position += len(piece) - len(member.unused_data)
+    if not member.eof:
+        raise UndecodableData("gzip: truncated")
+    return memoryview(content)
 
 
 def _read_snappy(data: memoryview, bytes_max: int) -> memoryview:

@@ -7,6 +7,7 @@ import gzip
 import struct
 import tracemalloc
 import zlib
+from typing import Any
 
 import cramjam
 import pytest
@@ -184,6 +185,31 @@ def test_a_bomb_takes_little_memory(codec: Compression) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 << 20
+
+
+def test_many_gzip_members_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies behind a member is copied: given all of it, a megabyte would take seconds."""
+    made = zlib.decompressobj
+    read_at_once = []
+
+    def member(wbits: int) -> Any:
+        real = made(wbits=wbits)
+
+        class Measured:
+            def decompress(self, data: memoryview, size_max: int) -> bytes:
+                read_at_once.append(len(data))
+                return real.decompress(data, size_max)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(real, name)
+
+        return Measured()
+
+    monkeypatch.setattr(zlib, "decompressobj", member)
+    members = [gzip.compress(b"%d" % number) for number in range(2000)]
+    assert read(Compression.GZIP, b"".join(members)) == b"".join(map(b"%d".__mod__, range(2000)))
+    assert len(read_at_once) >= 2000
+    assert max(read_at_once) < sum(map(len, members)) // 4
 
 
 def test_a_claimed_size_allocates_nothing() -> None:
