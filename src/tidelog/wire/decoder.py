@@ -6,7 +6,9 @@ it. Consecutive fields of fixed width, with the length or count that follows the
 
 - a read beyond the end fails (unpack and indexing raise); a slice that ends beyond it is
   short, but the position then lies beyond the end, which is checked once, at the end;
-- a count is compared with what the bytes left could hold before anything is built for it.
+- a count is compared with what the bytes left could hold before anything is built for it;
+- what one message may hold is limited, because an object takes far more memory and time than
+  the few bytes that ask for it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,12 @@ from tidelog.wire.schema import (
     size_min,
 )
 from tidelog.wire.source import Source
+
+ELEMENTS_MAX = 2_000_000
+"""Array elements and tags in one message: more than the Metadata of 250,000 partitions with
+three replicas each."""
+STRING_BYTES_MAX = 32767
+"""As Kafka has it: a compact length could say more, but an older version's answer could not."""
 
 
 class DecodeError(ValueError):
@@ -64,6 +72,7 @@ class _DecoderSource(Source):
         title = f"{cls.__name__} v{self.version}"
         with self.block("def decode(buf, pos):"):
             self.line("end = len(buf)")
+            self.line(f"room = {ELEMENTS_MAX}")
             with self.block("try:"):
                 self.struct(cls, "message", depth=0)
             with self.block("except failures as failure:"):
@@ -116,6 +125,9 @@ class _DecoderSource(Source):
         if compact:
             with self.block(f"if {target} > 127:"):
                 self.line(f"{target}, pos = uvarint(buf, pos, {target})")
+                if letter == "h":
+                    with self.block(f"if {target} > {STRING_BYTES_MAX + 1}:"):
+                        self.line(f"raise DecodeError('{name} is too long for a string')")
             self.line(f"{target} -= 1")
         if not nullable:
             with self.block(f"if {target} < 0:"):
@@ -160,6 +172,7 @@ class _DecoderSource(Source):
         least = size_min(array.element, self.version, self.flexible)
         with self.block(f"if {target} * {least} > end - pos:"):
             self.line(f"raise DecodeError(f'{name}: {{{target}}} elements cannot be in the frame')")
+        self.take(target)
         if isinstance(array.element, Fixed):
             self.line(f"{target}, pos = unpack_array(buf, pos, {target}, {array.element.format!r})")
             return
@@ -169,6 +182,11 @@ class _DecoderSource(Source):
             self.element(array.element, item, depth, name)
             self.line(f"{items}.append({item})")
         self.line(f"{target} = tuple({items})")
+
+    def take(self, count: str) -> None:
+        self.line(f"room -= {count}")
+        with self.block("if room < 0:"):
+            self.line(f"raise DecodeError('more than {ELEMENTS_MAX} elements and tags')")
 
     def element(self, element: FieldType, item: str, depth: int, name: str) -> None:
         match element:
@@ -185,7 +203,7 @@ class _DecoderSource(Source):
             self.line(f"{local[field.name]} = {self.constant('default', field.default)}")
         with self.block("if buf[pos]:"):
             if not tagged:
-                self.line("pos = skip_tags(buf, pos)")
+                self.line("pos, room = skip_tags(buf, pos, room)")
             else:
                 self.known_tags(tagged, local, depth)
         with self.block("else:"):
@@ -195,6 +213,7 @@ class _DecoderSource(Source):
         tag, size, stop = self.name("tag"), self.name("size"), self.name("stop")
         count = self.name("count")
         self.line(f"{count}, pos = uvarint(buf, pos + 1, buf[pos])")
+        self.take(count)
         with self.block(f"for _ in range({count}):"):
             self.line(f"{tag}, pos = uvarint(buf, pos + 1, buf[pos])")
             self.line(f"{size}, pos = uvarint(buf, pos + 1, buf[pos])")
@@ -242,14 +261,18 @@ def uvarint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
     raise DecodeError("a varint is longer than 5 bytes")
 
 
-def skip_tags(buf: memoryview, pos: int) -> int:
-    """Passes over tagged fields that this version of the message does not know."""
+def skip_tags(buf: memoryview, pos: int, room: int = ELEMENTS_MAX) -> tuple[int, int]:
+    """Passes over tagged fields that this version of the message does not know: the position
+    behind them, and how many more elements may come."""
     count, pos = uvarint(buf, pos + 1, buf[pos])
+    room -= count
+    if room < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements and tags")
     for _ in range(count):
         _, pos = uvarint(buf, pos + 1, buf[pos])
         size, pos = uvarint(buf, pos + 1, buf[pos])
         pos += size
-    return pos
+    return pos, room
 
 
 SMALL_ARRAY_MAX = 16

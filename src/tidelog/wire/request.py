@@ -61,7 +61,7 @@ def decode_request(frame: memoryview, served: Served) -> Request:
     client_id, position = _read_client_id(frame, size)
     if APIS[key].is_flexible(version):
         try:
-            position = skip_tags(frame, position) if frame[position] else position + 1
+            position = skip_tags(frame, position)[0] if frame[position] else position + 1
         except IndexError:
             raise DecodeError("the header ends before its tags") from None
     message, _ = decode(frame, position)

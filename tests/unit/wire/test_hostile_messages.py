@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,15 +16,20 @@ import pytest
 from tidelog.wire.api import APIS, request_class, response_class
 from tidelog.wire.codec import decode, decoder, encode
 from tidelog.wire.declare import Message, Struct
-from tidelog.wire.decoder import DecodeError
+from tidelog.wire.decoder import ELEMENTS_MAX, STRING_BYTES_MAX, DecodeError
+from tidelog.wire.encoder import pack_uvarint
+from tidelog.wire.messages.fetch import FetchRequest
+from tidelog.wire.messages.heartbeat import HeartbeatRequest
+from tidelog.wire.messages.metadata import MetadataRequest
 from tidelog.wire.request import UnsupportedApiVersions, decode_request
-from tidelog.wire.schema import Array, FieldType, Nested, fields_of
+from tidelog.wire.schema import Array, Blob, FieldType, Fixed, Nested, Text, fields_of
 
 FRAMES = [
     json.loads(line)
     for line in (Path(__file__).parents[2] / "data" / "frames.jsonl").read_text().splitlines()
 ]
 SERVED = {key: api.versions for key, api in APIS.items()}
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
 MUTATIONS_A_FRAME = 60
 MEMORY_A_BYTE_MAX = 300
 """An object for each few bytes that were really sent: a constant factor, not a claimed count."""
@@ -65,19 +71,30 @@ def test_mutated_frames_are_decoded_or_refused(frame: dict[str, Any]) -> None:
                 decoder(cls, frame["version"])(view, 4)
 
 
-def filled(cls: type[Struct]) -> Any:
-    """A struct with one element in every array, so that every count is on the wire."""
+def filled(cls: type[Struct], version: int) -> Any:
+    """Something in every field of this version: every length, count and tag is on the wire."""
 
-    def value(field_type: FieldType, default: Any) -> Any:
+    def value(field_type: FieldType) -> Any:
         match field_type:
-            case Array(Nested(inner)):
-                return (filled(inner),)
+            case Array(element):
+                return (value(element),)
             case Nested(inner):
-                return filled(inner)
-            case _:
-                return default
+                return filled(inner, version)
+            case Text():
+                return "text"
+            case Blob():
+                return b"blob"
+            case Fixed("16s"):
+                return bytes(range(16))
+            case Fixed():
+                return 1
 
-    return cls(**{field.name: value(field.type, field.default) for field in fields_of(cls)})
+    return cls(
+        **{
+            field.name: value(field.type) if field.is_in(version) else field.default
+            for field in fields_of(cls)
+        }
+    )
 
 
 CLASSES = [
@@ -90,11 +107,9 @@ CLASSES = [
 
 @pytest.mark.parametrize(("cls", "version"), CLASSES)
 def test_absurd_counts_cost_no_memory(cls: type[Message], version: int) -> None:
-    try:
-        sane = encode(filled(cls), version)
-    except ValueError:  # a field that this version lacks cannot be said: leave it empty
-        sane = encode(cls(**{f.name: f.default for f in fields_of(cls)}), version)
-    decode(cls, version, sane)
+    message = filled(cls, version)
+    sane = encode(message, version)
+    assert decode(cls, version, sane) == message
     absurd = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08", b"\xff" * 4]
     tracemalloc.start()
     try:
@@ -113,7 +128,48 @@ def test_absurd_counts_cost_no_memory(cls: type[Message], version: int) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), CLASSES)
 def test_every_truncation_is_refused(cls: type[Message], version: int) -> None:
-    whole = encode(cls(**{f.name: f.default for f in fields_of(cls)}), version)
+    whole = encode(filled(cls, version), version)
     for size in range(len(whole)):
         with pytest.raises(DecodeError):
             decode(cls, version, whole[:size])
+
+
+def test_small_elements_that_are_really_there_have_a_limit() -> None:
+    """Each would be an object of some 60 bytes for two: a frame of 100 MB would fill the memory."""
+    too_many = ELEMENTS_MAX + 1
+    frame = struct.pack(">i", too_many) + bytes(2 * too_many)
+    with pytest.raises(DecodeError, match="more than 2000000 elements"):
+        decode(MetadataRequest, 0, frame)
+
+
+def test_arrays_within_arrays_share_the_limit() -> None:
+    numbers = 1000
+    topic = b"\0\0" + struct.pack(">i", numbers) + bytes(4 * numbers)
+    topics = ELEMENTS_MAX // numbers
+    start = struct.pack(">iiiibiii", -1, 0, 0, 0, 0, 0, -1, 0)
+    frame = start + struct.pack(">i", topics) + topic * topics
+    with pytest.raises(DecodeError, match="more than 2000000 elements"):
+        decode(FetchRequest, 7, frame)
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [(HEARTBEAT, 4), (FetchRequest(max_wait_ms=0, min_bytes=0, topics=()), 18)],
+    ids=["none is known", "some are known"],
+)
+def test_tags_have_a_limit(message: Message, version: int) -> None:
+    sane = encode(message, version)
+    assert sane[-1] == 0
+    many = ELEMENTS_MAX + 1
+    with pytest.raises(DecodeError, match="more than 2000000 elements and tags"):
+        decode(type(message), version, sane[:-1] + pack_uvarint(many) + b"\x63\0" * many)
+
+
+@pytest.mark.parametrize("size", [STRING_BYTES_MAX, STRING_BYTES_MAX + 1])
+def test_a_compact_string_is_no_longer_than_any_other(size: int) -> None:
+    data = encode(HEARTBEAT.replace(group_id="x" * size), 4)
+    if size <= STRING_BYTES_MAX:
+        assert len(decode(HeartbeatRequest, 4, data).group_id) == size
+    else:
+        with pytest.raises(DecodeError, match="group_id is too long for a string"):
+            decode(HeartbeatRequest, 4, data)
