@@ -19,11 +19,13 @@ from tests.unit.node_client import (
 
 from tidelog.broker.router import HANDLERS
 from tidelog.controller import topic_changes, topics
+from tidelog.errors import ErrorCode
 from tidelog.events import PauseReading, ResumeReading
 from tidelog.node import WAITING_MAX
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS
 from tidelog.wire.declare import Message
+from tidelog.wire.decoder import STRING_BYTES_MAX
 from tidelog.wire.messages import (
     alter_configs,
     api_versions,
@@ -230,18 +232,20 @@ def no_errors_of_ours(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
 
 
+SAMPLE_FRAMES = 40
+
+
 def test_every_api_is_sampled() -> None:
-    assert set(samples(new_cluster())) == set(HANDLERS)
+    cluster = new_cluster()
+    assert set(samples(cluster)) == set(HANDLERS)
+    assert len(sample_frames(cluster)) == SAMPLE_FRAMES
 
 
 @pytest.mark.usefixtures("no_errors_of_ours")
-@pytest.mark.parametrize("place", range(45))
+@pytest.mark.parametrize("place", range(SAMPLE_FRAMES))
 def test_each_api_answers_in_its_lowest_and_highest_version(place: int) -> None:
     cluster = new_cluster()
-    frames = sample_frames(cluster)
-    if place >= len(frames):
-        return
-    key, version, frame = frames[place]
+    key, version, frame = sample_frames(cluster)[place]
     cluster.shell.send(cluster.connection, frame)
     cluster.shell.advance(1000)
     (answer,) = cluster.take(key, version)
@@ -300,6 +304,19 @@ def test_any_bytes_at_all(stream: bytes) -> None:
 
 
 SHARED = new_cluster()
+
+
+@pytest.mark.usefixtures("no_errors_of_ours")
+@pytest.mark.parametrize("version", [2, 7])
+def test_an_answer_may_quote_the_longest_name(version: int) -> None:
+    cluster = new_cluster()
+    request = create_topic_request("x" * STRING_BYTES_MAX)
+    (topic,) = cluster.ask(request, version).topics
+    assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert topic.error_message.endswith("x")
+    request = create_topic_request("y", retention_ms="z" * STRING_BYTES_MAX)
+    (topic,) = cluster.ask(request, version).topics
+    assert topic.error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_a_connection_with_many_waiting_answers_is_not_read_from() -> None:

@@ -21,10 +21,14 @@ class Decision(NamedTuple, Generic[R]):
     response: R
 
 
+MESSAGE_CHARS_MAX = 4096
+"""Messages quote what was asked, and a string of the wire ends at 32767 bytes."""
+
+
 class Refused(Exception):
     """A part of a request that is refused; it ends in the answer, never further up."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = message and message[:MESSAGE_CHARS_MAX]
