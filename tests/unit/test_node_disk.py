@@ -10,7 +10,7 @@ import pytest
 from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
 from tidelog.broker.loading import CannotLoad
-from tidelog.env import Now
+from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, RemoveTree, StopProcess
 from tidelog.sim.disk import SimulatedDisk
@@ -285,6 +285,27 @@ def test_a_flush_that_finds_no_room_is_done_again() -> None:
     assert answer.responses[0].partition_responses[0].error_code == 0
     cluster.crash()
     assert cluster.values("t") == [b"a"]
+
+
+def test_metadata_that_finds_no_room_while_it_is_flushed_is_flushed_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [DiskFull("no room")]
+    monkeypatch.setattr(
+        cluster.shell.disk,
+        "fault",
+        lambda operation, path: (
+            faults.pop() if operation == "flush" and "__cluster" in path and faults else None
+        ),
+    )
+    cluster.send(create_topic_request("u"))
+    cluster.shell.advance(100)
+    assert cluster.frames() == []
+    cluster.shell.advance(1000)
+    (answer,) = cluster.take(CREATE_TOPICS)
+    assert answer.topics[0].error_code == 0
+    cluster.crash()
+    assert "u" in cluster.broker.image.topics
 
 
 # A broken disk.

@@ -180,7 +180,7 @@ class Broker:
     def _flush_due(self, now: Now) -> None:
         """Sealed segments, new epochs, and what flush.ms wants."""
         for partition in self.hosting.by_name.values():
-            if partition.log.must_flush(now) or partition in self._flush_waiters:
+            if partition.log.must_flush(now):
                 self._flush_log(partition, now)
 
     def when_flushed(

@@ -81,7 +81,7 @@ class FetchedPartition:
 
 
 class FetchSession:
-    """The partitions of one peer, those first that were not served for longest."""
+    """The partitions of one peer, and which of them to look at."""
 
     def __init__(
         self, session_id: int, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
@@ -91,9 +91,9 @@ class FetchSession:
         self.is_follower = is_follower
         self.expected_epoch = 1
         self.created_ms = self.last_used_ms = now_ms
-        self.partitions: OrderedDict[PartitionKey, FetchedPartition] = OrderedDict()
+        self.partitions: dict[PartitionKey, FetchedPartition] = {}
         self.changed: dict[FetchedPartition, None] = {}
-        """Those that may have something new to tell."""
+        """Those that may have something new to tell, first who was not served for longest."""
         self.waiting: DelayedFetch | None = None
 
     @property
@@ -126,10 +126,6 @@ class FetchSession:
         if fetched is not None:
             fetched.watch(None)
             self.changed.pop(fetched, None)
-
-    def served(self, fetched: FetchedPartition) -> None:
-        """It got data: the others come first next time."""
-        self.partitions.move_to_end(fetched.key)
 
     def close(self) -> None:
         for key in list(self.partitions):

@@ -157,7 +157,6 @@ class Reading:
             fetched.known_high_watermark = data.high_watermark
             fetched.known_log_start_offset = data.log_start_offset
             if data.records is not None and len(data.records):
-                self.session.served(fetched)
                 # Behind the others, but still with them: there may be more to read.
                 self.session.changed.pop(fetched, None)
                 self.session.changed[fetched] = None

@@ -465,6 +465,11 @@ def test_the_last_stable_offset_is_found_again_after_a_restart(cluster: Cluster)
     end(cluster, 1, ABORT)
     cluster.kill()
     assert cluster.partition("t").last_stable_offset == 2
+    # Also where the high watermark was known to be beyond the marker.
+    cluster.shell.advance(6000)
+    cluster.kill()
+    assert cluster.broker.log_dir.high_watermarks["t", 0] == 2
+    assert cluster.partition("t").last_stable_offset == 2
     write(cluster, 1, 1, b"2")
     cluster.restart()
     assert cluster.partition("t").last_stable_offset == 2

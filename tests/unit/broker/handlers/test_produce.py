@@ -280,6 +280,16 @@ def test_a_topics_codec_is_that_of_its_batches(name: str, codec: Compression) ->
     assert cluster.values("t") == [bytes(300), b"x"] * 5
 
 
+def test_a_batch_in_the_topics_codec_already_stays_as_it_is() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", compression_type="gzip", compression_gzip_level="9")
+    sent = cluster.batch(b"ab" * 500, compression=Compression.GZIP, compression_level=1)
+    cluster.produce_records("t", sent)
+    assert bytes(cluster.fetch("t", 0).records)[61:] == sent[61:]
+    other = cluster.batch(b"ab" * 500, compression=Compression.GZIP, compression_level=9)
+    assert other[61:] != sent[61:]
+
+
 def test_a_batch_that_grows_beyond_the_limit_by_the_topics_codec_is_refused() -> None:
     cluster = Cluster()
     cluster.create_topic("t", compression_type="uncompressed", max_message_bytes="1000")
