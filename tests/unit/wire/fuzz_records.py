@@ -14,6 +14,7 @@ from array import array
 from tests.unit.wire.record_samples import block_of, java_batches, java_samples
 
 from tidelog.wire import records, records_twin
+from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.records_types import (
     BinaryColumn,
     Columns,
@@ -49,7 +50,7 @@ def inputs(rng: random.Random, rounds: int) -> list[tuple[bytes, int]]:
     return found
 
 
-def exact(block: bytes) -> array[int]:
+def exact(block: bytes | bytearray) -> array[int]:
     """A copy whose memory ends where the block does (bytes have a zero behind their end), so
     that reading one byte too many is noticed."""
     return array("B", block)
@@ -58,6 +59,9 @@ def exact(block: bytes) -> array[int]:
 def feed(module: RecordsModule, block: bytes, count: int, rng: random.Random) -> None:
     module.crc32c(exact(block))
     module.validate_records(exact(block), count, 0, -5, 5, True)
+    batch = assemble_batch(block, count, base_timestamp=0, max_timestamp=0)
+    for whole in (batch, batch[: rng.randrange(len(batch))], block):
+        module.accept_batch(exact(whole), 1 << 20, -5, 5, True)
     with contextlib.suppress(CorruptRecords):
         module.walk_records(exact(block), count)
     rows_max, bytes_max = rng.choice([1, 3, 100]), rng.choice([1, 50, 10_000])
