@@ -19,7 +19,7 @@ class Tool(NamedTuple):
 
 
 TOOLS = (
-    Tool("java", "openjdk-17-jdk-headless", "-version", 17),
+    Tool("java", "default-jdk-headless", "-version", 17),
     Tool("mvn", "maven"),
     Tool("go", "golang-go"),
     Tool("kcat", "kcat"),
