@@ -41,9 +41,8 @@ ZSTD_PRODUCE_VERSION_MIN = 7
 
 INT64_MAX = (1 << 63) - 1
 
-# An enum's member is slow to look up, and this is asked about every batch.
-_CREATE_TIME = TimestampType.CREATE_TIME
 _ZSTD = int(Compression.ZSTD)
+"""An enum's member is slow to look up, and this is asked about every compressed batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +202,7 @@ def _check_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> Reco
         # The code on which Java's producer splits its batch, which is what helps here.
         text = f"the records have more than {rules.decompressed_bytes_max} bytes"
         return Refusal(ErrorCode.MESSAGE_TOO_LARGE, text)
-    timestamp_min, timestamp_max = -INT64_MAX - 1, INT64_MAX
-    if rules.timestamp_type is _CREATE_TIME:
-        timestamp_min = max(timestamp_min, now_ms - rules.timestamp_before_max_ms)
-        timestamp_max = min(timestamp_max, now_ms + rules.timestamp_after_max_ms)
+    timestamp_min, timestamp_max = rules.timestamp_range(now_ms)
     check = records.validate_records(
         block,
         batch.record_count,
