@@ -10,13 +10,7 @@ from typing import Any, Protocol, cast
 from tidelog.server.outbox import Outbox
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
-from tidelog.wire.request import (
-    Request,
-    Served,
-    UnsupportedApiVersions,
-    decode_request,
-    refuse_api_versions,
-)
+from tidelog.wire.request import Request, Served, decode_request
 
 log = logging.getLogger("tidelog.connection")
 
@@ -82,12 +76,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
 
     def _receive(self, frame: memoryview) -> bool:
-        try:
-            request = decode_request(frame, self.listener.served)
-        except UnsupportedApiVersions as refused:
-            self.outbox.push(refuse_api_versions(refused, self.listener.served))
-            return True
-        if self.listener.received(self, request):
+        if self.listener.received(self, decode_request(frame, self.listener.served)):
             return True
         self.hold()
         return False

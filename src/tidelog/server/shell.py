@@ -137,9 +137,15 @@ class Shell:
         """Have large records judged in a thread; the connection's next request waits."""
 
         def done(future: asyncio.Future[Request]) -> None:
-            if not future.cancelled():
-                self.step(Received(connection.id, future.result(), listener))
-                connection.proceed()
+            if future.cancelled():
+                return
+            failure = future.exception()
+            if failure is not None:
+                log.error("judging records failed", exc_info=failure)
+                connection.close("an error of ours, see above")
+                return
+            self.step(Received(connection.id, future.result(), listener))
+            connection.proceed()
 
         broker = self.node.broker
         judging = self.loop.run_in_executor(self._judges, judge_all, request, broker, now())

@@ -31,11 +31,7 @@ from tidelog.node import Node
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
-from tidelog.wire.request import (
-    UnsupportedApiVersions,
-    decode_request,
-    refuse_api_versions,
-)
+from tidelog.wire.request import decode_request
 
 START_WALL_MS = 1_700_000_000_000
 
@@ -111,12 +107,7 @@ class SimulatedShell:
     def _receive(self, connection: int, frame: memoryview) -> None:
         assert self.node is not None
         listener = self._listeners[connection]
-        try:
-            request = decode_request(frame, self.node.served_at(listener))
-        except UnsupportedApiVersions as refused:
-            parts = refuse_api_versions(refused, self.node.served_at(listener))
-            self.sent[connection] += b"".join(parts)
-            return
+        request = decode_request(frame, self.node.served_at(listener))
         self._step(Received(connection, request, listener))
 
     def take(self, connection: int) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from struct import Struct as Packing
 from typing import Any, NamedTuple
 
-from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, request_class
 from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
@@ -31,12 +30,9 @@ class Request(NamedTuple):
     message: Message
 
 
-class UnsupportedApiVersions(Exception):
-    """ApiVersions in a version of the future: the one request that is answered all the same."""
-
-    def __init__(self, correlation_id: int) -> None:
-        super().__init__(correlation_id)
-        self.correlation_id = correlation_id
+class UnknownVersion(Message, versions=(0, 0)):
+    """Stands for the body of an ApiVersions request of the future: nobody here can read it, but
+    it is answered all the same, in version 0."""
 
 
 _headers: dict[tuple[int, int], Packing] = {}
@@ -55,9 +51,11 @@ def decode_request(frame: memoryview, served: Served) -> Request:
     versions = served.get(key)
     if versions is None:
         raise DecodeError(f"API key {key} is not served")
+    if not versions[0] <= version <= versions[1]:
+        return _refuse_version(key, version, versions, correlation_id)
     decode = _decoders.get((key, version))
-    if decode is None or not versions[0] <= version <= versions[1]:
-        decode = _find_decoder(key, version, versions, correlation_id)
+    if decode is None:
+        decode = _decoders[key, version] = decoder(request_class(key), version)
     client_id, position = _read_client_id(frame, size)
     if APIS[key].is_flexible(version):
         try:
@@ -68,17 +66,14 @@ def decode_request(frame: memoryview, served: Served) -> Request:
     return Request(key, version, correlation_id, client_id, message)
 
 
-def _find_decoder(
+def _refuse_version(
     key: int, version: int, versions: tuple[int, int], correlation_id: int
-) -> Decoder:
-    if not versions[0] <= version <= versions[1]:
-        if key == ApiKey.API_VERSIONS:
-            raise UnsupportedApiVersions(correlation_id)
-        first, last = versions
-        name = APIS[key].name
-        raise DecodeError(f"{name} v{version} is not served, only v{first} to v{last}")
-    decode = _decoders[key, version] = decoder(request_class(key), version)
-    return decode
+) -> Request:
+    if key == ApiKey.API_VERSIONS:
+        return Request(key, 0, correlation_id, None, UnknownVersion())
+    first, last = versions
+    name = APIS[key].name
+    raise DecodeError(f"{name} v{version} is not served, only v{first} to v{last}")
 
 
 def _read_client_id(frame: memoryview, size: int) -> tuple[str | None, int]:
@@ -99,22 +94,7 @@ def _read_client_id(frame: memoryview, size: int) -> tuple[str | None, int]:
 
 def encode_response(request: Request, message: Message) -> list[Any]:
     """The frame of the answer as a list of buffers, records among them as they are."""
-    return _frame(request.key, request.version, request.correlation_id, message)
-
-
-def refuse_api_versions(refused: UnsupportedApiVersions, served: Served) -> list[Any]:
-    """Error 35 in the form of version 0, with the versions that would have been understood."""
-    from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-
-    first, last = served[ApiKey.API_VERSIONS]
-    message = ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=(ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last),),
-    )
-    return _frame(ApiKey.API_VERSIONS, 0, refused.correlation_id, message)
-
-
-def _frame(key: int, version: int, correlation_id: int, message: Message) -> list[Any]:
+    key, version = request.key, request.version
     parts: list[Any] = [b""]
     encoder(type(message), version)(message, parts)
     header = _headers.get((key, version))
@@ -122,5 +102,5 @@ def _frame(key: int, version: int, correlation_id: int, message: Message) -> lis
         has_tags = APIS[key].response_header_version(version)
         header = LENGTH_CORRELATION_AND_TAGS if has_tags else LENGTH_AND_CORRELATION
         _headers[key, version] = header
-    parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, correlation_id)
+    parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, request.correlation_id)
     return parts

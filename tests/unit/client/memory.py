@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.broker.handlers.api_versions import refuse_version
 from tidelog.client import Address, ClientSettings, ConnectionFailed, TimedOut
 from tidelog.client.cluster import Cluster
 from tidelog.client.connection import BrokerConnection
@@ -23,10 +24,9 @@ from tidelog.wire.messages.metadata import (
 )
 from tidelog.wire.request import (
     Request,
-    UnsupportedApiVersions,
+    UnknownVersion,
     decode_request,
     encode_response,
-    refuse_api_versions,
 )
 
 PIECE = 7
@@ -72,10 +72,9 @@ class MemoryBroker:
         return [request.message for request in self.requests if request.key == key]
 
     def _answer(self, frame: memoryview) -> bytes | object:
-        try:
-            request = decode_request(frame, self.served)
-        except UnsupportedApiVersions as refused:
-            return b"".join(refuse_api_versions(refused, self.served))
+        request = decode_request(frame, self.served)
+        if isinstance(request.message, UnknownVersion):
+            return b"".join(encode_response(request, refuse_version(self.served)))
         self.requests.append(request)
         message = self.handlers[request.key](request.message)
         if isinstance(message, Message):

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tidelog.broker.handlers.api_versions import refuse_version
 from tidelog.server.connection import Connection
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import encode
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.wire.request import Request, encode_response
+from tidelog.wire.request import Request, UnknownVersion, encode_response
 
 SERVED = {key: api.versions for key, api in APIS.items()}
 FRAME_BYTES_MAX = 10_000
@@ -37,6 +38,9 @@ class Answering:
         self.open.remove(connection)
 
     def received(self, connection: Connection, request: Request) -> bool:
+        if isinstance(request.message, UnknownVersion):
+            connection.send(encode_response(request, refuse_version(SERVED)))
+            return True
         assert isinstance(request.message, HeartbeatRequest)
         generation = request.message.generation_id
         if generation:

@@ -226,3 +226,19 @@ def test_a_thousand_connections(tmp_path: Path) -> None:
         assert offsets == set(range(1000))
 
     with_server(tmp_path, test)
+
+
+def test_a_refused_version_is_answered_in_its_turn(tmp_path: Path) -> None:
+    async def test(server: Server) -> None:
+        client = await server.client()
+        await client.ask(create_topic("t"), 7)
+        client.send(fetch_request(0, max_wait_ms=300), 11)
+        unknown = struct.pack(">hhihB", 18, 99, 1234, -1, 0)
+        client.writer.write(struct.pack(">i", len(unknown)) + unknown)
+        fetched = await client.receive(1, 11)
+        assert fetched.error_code == 0
+        (size,) = struct.unpack(">i", await client.reader.readexactly(4))
+        answer = await client.reader.readexactly(size)
+        assert struct.unpack_from(">ih", answer) == (1234, 35)
+
+    with_server(tmp_path, test)

@@ -20,7 +20,7 @@ from tidelog.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 from tidelog.wire.messages.update_features import UpdateFeaturesRequest
-from tidelog.wire.request import Request, Served
+from tidelog.wire.request import Request, Served, UnknownVersion
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -34,6 +34,8 @@ PRODUCE_ADVERTISED_MIN = 0
 
 def api_versions(request: Request, broker: Broker, now: Now) -> Message:
     message = request.message
+    if isinstance(message, UnknownVersion):
+        return refuse_version(broker.served)
     assert isinstance(message, ApiVersionsRequest)
     if request.version >= NAMES_SINCE and not (
         SOFTWARE_NAME.fullmatch(message.client_software_name)
@@ -70,6 +72,13 @@ def update_features(request: Request, broker: Broker, now: Now) -> Message | Del
     assert isinstance(message, UpdateFeaturesRequest)
     decision = controller.update_features(broker.metadata.latest, message, broker.node_id)
     return broker.commit(decision, "results", message.timeout_ms, now)
+
+
+def refuse_version(served: Served) -> ApiVersionsResponse:
+    """Error 35, with the versions that would have been understood."""
+    first, last = served[ApiKey.API_VERSIONS]
+    known = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(known,))
 
 
 def advertised(served: Served) -> tuple[ApiVersion, ...]:
