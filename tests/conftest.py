@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -50,6 +51,13 @@ def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
         report.outcome = "failed"
         report.longrepr = complaint
         vars(report).pop("wasxfail", None)
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with Ctrl-C ignored, and children inherit that:
+    the commands that tests start must hear it all the same."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
