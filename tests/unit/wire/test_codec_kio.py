@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
+from tests.conftest import examples
 
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.api import APIS, request_class, response_class
@@ -146,7 +147,7 @@ def to_kio(message: Struct, theirs: type[Any], version: int) -> Any:
 
 
 @pytest.mark.parametrize(("key", "kind", "version"), CASES)
-@settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(parent=examples(10), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_same_bytes_as_kio(key: int, kind: str, version: int, data: st.DataObject) -> None:
     cls: type[Message] = (request_class if kind == "request" else response_class)(key)
