@@ -1,0 +1,294 @@
+"""Whole data directories change hands between running nodes: ours, Apache Kafka's, ours again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.apache import ApacheKafka
+from tests.interop.exchange import Exchange
+from tests.interop.process import NodeProcess
+from tests.interop.suite import eventually
+from tests.interop.test_every_version import BROKER_RESOURCE, TOPIC_RESOURCE, creation
+from tests.interop.tidelog_node import TidelogNode
+from tidelog.types import ZERO_UUID
+from tidelog.wire.batch import BatchWalk
+from tidelog.wire.batch_builder import BatchBuilder
+from tidelog.wire.batch_reader import read_records
+from tidelog.wire.compression import Compression
+from tidelog.wire.messages import (
+    create_partitions,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_producers,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    produce,
+)
+
+pytestmark = pytest.mark.interop
+
+PARTITIONS = 3
+BEGIN_MS = time.time_ns() // 1_000_000 - 600_000
+"""Of the first records: producers that wrote nothing for a day are forgotten."""
+PROPERTIES = {"log.flush.start.offset.checkpoint.interval.ms": "100"}
+DYNAMIC_SOURCES = (1, 2, 3)
+"""Of a topic, of one broker, of all brokers."""
+Place = tuple[str, int]
+Asked = Any
+
+
+class Batches:
+    """What one idempotent producer sends to one partition, and may send again."""
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.sequence = 0
+        self.last = b""
+
+    def next(self, records: int, codec: Compression = Compression.NONE) -> bytes:
+        builder = BatchBuilder()
+        for i in range(self.sequence, self.sequence + records):
+            value = None if i % 7 == 0 else b"value %d " % i * (i % 90)
+            headers = ((b"h", b"%d" % i), (b"none", None))
+            builder.append(b"%d" % i, value, headers=headers, timestamp=BEGIN_MS + 10 * i)
+        self.last = bytes(
+            builder.build(
+                producer_id=self.producer_id,
+                producer_epoch=0 if self.producer_id >= 0 else -1,
+                base_sequence=self.sequence if self.producer_id >= 0 else -1,
+                compression=codec,
+            )
+        )
+        self.sequence += records
+        return self.last
+
+
+class Talk:
+    """The requests of this module to one node."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+
+    def send(self, place: Place, records: bytes) -> int:
+        """The offset at which the records are, now or already."""
+        topic, index = place
+        data = (produce.PartitionProduceData(index=index, records=records),)
+        there = produce.TopicProduceData(name=topic, topic_id=ZERO_UUID, partition_data=data)
+        request = produce.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(there,))
+        answer: Asked = self.exchange.ask_until(
+            request, 9, lambda a: a.responses[0].partition_responses[0].error_code == 0
+        )
+        offset: int = answer.responses[0].partition_responses[0].base_offset
+        return offset
+
+    def producer_id(self) -> int:
+        request = init_producer_id.InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=1000
+        )
+        answer: Asked = self.exchange.ask_until(request, 4, lambda a: a.error_code == 0)
+        producer_id: int = answer.producer_id
+        return producer_id
+
+    def create(self, topic: str, partitions: int, **configs: str) -> None:
+        answer: Asked = self.exchange.ask(creation(topic, partitions, **configs), 7)
+        assert answer.topics[0].error_code == 0, answer
+        self.exchange.topic_id(topic)
+
+    def grow(self, topic: str, count: int) -> None:
+        wanted = create_partitions.CreatePartitionsTopic(name=topic, count=count, assignments=None)
+        request = create_partitions.CreatePartitionsRequest(
+            topics=(wanted,), timeout_ms=10_000, validate_only=False
+        )
+        answer: Asked = self.exchange.ask(request, 3)
+        assert answer.results[0].error_code == 0, answer
+
+    def delete_topic(self, topic: str) -> None:
+        state = delete_topics.DeleteTopicState(name=topic, topic_id=ZERO_UUID)
+        request = delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=10_000)
+        answer: Asked = self.exchange.ask(request, 6)
+        assert answer.responses[0].error_code == 0, answer
+
+    def configure(self, kind: int, name: str, key: str, value: str) -> None:
+        entry = incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=kind, resource_name=name, configs=(entry,)
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=(resource,), validate_only=False
+        )
+        answer: Asked = self.exchange.ask(request, 1)
+        assert answer.responses[0].error_code == 0, answer
+
+    def delete_below(self, place: Place, offset: int) -> None:
+        asked = delete_records.DeleteRecordsPartition(partition_index=place[1], offset=offset)
+        there = delete_records.DeleteRecordsTopic(name=place[0], partitions=(asked,))
+        request = delete_records.DeleteRecordsRequest(topics=(there,), timeout_ms=10_000)
+        answer: Asked = self.exchange.ask(request, 2)
+        assert answer.topics[0].partitions[0].error_code == 0, answer
+
+    # What is compared.
+
+    def topics(self) -> dict[str, tuple[bytes, list[int]]]:
+        answer: Asked = self.exchange.ask(metadata.MetadataRequest(topics=None), 12)
+        return {
+            topic.name: (topic.topic_id, sorted(p.partition_index for p in topic.partitions))
+            for topic in answer.topics
+        }
+
+    def configs(self, kind: int, name: str) -> dict[str, str]:
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+        request = describe_configs.DescribeConfigsRequest(resources=(resource,))
+        answer: Asked = self.exchange.ask(request, 4)
+        return {
+            config.name: config.value
+            for config in answer.results[0].configs
+            if config.config_source in DYNAMIC_SOURCES
+        }
+
+    def offset(self, place: Place, timestamp: int) -> tuple[int, int]:
+        asked = list_offsets.ListOffsetsPartition(partition_index=place[1], timestamp=timestamp)
+        there = list_offsets.ListOffsetsTopic(name=place[0], partitions=(asked,))
+        request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=(there,))
+        answer: Asked = self.exchange.ask_until(
+            request, 7, lambda a: a.topics[0].partitions[0].error_code == 0
+        )
+        found = answer.topics[0].partitions[0]
+        return found.timestamp, found.offset
+
+    def producers(self, place: Place) -> list[tuple[int, int, int]]:
+        there = describe_producers.TopicRequest(name=place[0], partition_indexes=(place[1],))
+        request = describe_producers.DescribeProducersRequest(topics=(there,))
+        answer: Asked = self.exchange.ask(request, 0)
+        return sorted(
+            (p.producer_id, p.producer_epoch, p.last_sequence)
+            for p in answer.topics[0].partitions[0].active_producers
+        )
+
+    def records(self, place: Place) -> list[Any]:
+        """Every record with its batch's codec and producer."""
+        offset, end = self.offset(place, -2)[1], self.offset(place, -1)[1]
+        found: list[Any] = []
+        while offset < end:
+            asked = fetch.FetchPartition(
+                partition=place[1], fetch_offset=offset, partition_max_bytes=1 << 20
+            )
+            there = fetch.FetchTopic(topic=place[0], partitions=(asked,))
+            request = fetch.FetchRequest(max_wait_ms=0, min_bytes=1, topics=(there,))
+            answer: Asked = self.exchange.ask(request, 11)
+            data = answer.responses[0].partitions[0]
+            assert data.error_code == 0, data
+            for batch in BatchWalk(data.records):
+                of_batch = (batch.attributes, batch.producer_id, batch.base_sequence)
+                found += [
+                    (of_batch, *record) for record in read_records(batch) if record.offset >= offset
+                ]
+                offset = batch.next_offset
+        return found
+
+    def everything(self) -> dict[str, Any]:
+        """All that must survive a change of hands."""
+        topics = self.topics()
+        places = [(name, index) for name, (_, indexes) in topics.items() for index in indexes]
+        times = (-1, -2, -3, BEGIN_MS + 333, BEGIN_MS + 10**9)
+        return {
+            "topics": topics,
+            "configs": {name: self.configs(TOPIC_RESOURCE, name) for name in topics},
+            "broker": self.configs(BROKER_RESOURCE, "1"),
+            "cluster": self.configs(BROKER_RESOURCE, ""),
+            "offsets": {place: [self.offset(place, time) for time in times] for place in places},
+            "records": {place: self.records(place) for place in places},
+            "producers": {place: self.producers(place) for place in places},
+        }
+
+
+class Life:
+    """What is done to the directory, whoever serves it: each owner adds something."""
+
+    def __init__(self) -> None:
+        self.producers: dict[Place, Batches] = {}
+
+    def begin(self, talk: Talk) -> None:
+        talk.create("tides", PARTITIONS, retention_ms="-1", segment_bytes=str(1 << 20))
+        talk.create("gone", 2)
+        talk.create("grown", 1)
+        talk.grow("grown", 2)
+        talk.create("deleted-from", 1)
+        talk.configure(TOPIC_RESOURCE, "grown", "max.message.bytes", "2000000")
+        talk.configure(BROKER_RESOURCE, "1", "log.cleaner.threads", "2")
+        talk.configure(BROKER_RESOURCE, "", "message.max.bytes", "3000000")
+        for index in range(PARTITIONS):
+            self.producers["tides", index] = Batches(talk.producer_id())
+        for place in (("grown", 0), ("grown", 1), ("gone", 0), ("deleted-from", 0)):
+            self.producers[place] = Batches(-1)
+        self.go_on(talk)
+        talk.delete_below(("deleted-from", 0), 33)
+        talk.delete_topic("gone")
+        del self.producers["gone", 0]
+
+    def go_on(self, talk: Talk) -> None:
+        for place, batches in self.producers.items():
+            for number, codec in enumerate(Compression):
+                talk.send(place, batches.next(20 + number, codec))
+
+    def is_known_twice(self, talk: Talk) -> bool:
+        """Whether each idempotent producer's last batch is known when it comes again."""
+        known = []
+        for place, batches in self.producers.items():
+            if batches.producer_id >= 0:
+                end = talk.offset(place, -1)[1]
+                known.append(talk.send(place, batches.last) < end == talk.offset(place, -1)[1])
+        return all(known)
+
+
+def wait_for_log_start(checkpoint: Path) -> None:
+    eventually(lambda: checkpoint.exists() and "deleted-from" in checkpoint.read_text())
+
+
+def change_hands(owners: Iterator[NodeProcess], *, ending: str) -> None:
+    """Each owner finds what the one before left, and adds to it."""
+    life = Life()
+    left: dict[str, Any] | None = None
+    for node in owners:
+        with node, Exchange(node.bootstrap_servers) as exchange:
+            talk = Talk(exchange)
+            if left is None:
+                life.begin(talk)
+            else:
+                found = talk.everything()
+                for kind, expected in left.items():
+                    assert found[kind] == expected, (type(node).__name__, kind)
+                assert life.is_known_twice(talk)
+                new_id = talk.producer_id()
+                assert new_id not in {b.producer_id for b in life.producers.values()}
+                life.go_on(talk)
+                talk.create(f"made-by-{type(node).__name__.lower()}-{len(left['topics'])}", 2)
+            left = talk.everything()
+            wait_for_log_start(node.log_dir / "log-start-offset-checkpoint")
+            getattr(node, ending)()
+            strays = [p.name for p in node.log_dir.iterdir() if p.name.endswith("-stray")]
+            assert strays == []
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_apache_takes_over_what_ours_wrote(tmp_path: Path, ending: str) -> None:
+    """And ours what Apache has made of it."""
+    owners = (TidelogNode, ApacheKafka, TidelogNode)
+    change_hands((owner(tmp_path, properties=PROPERTIES) for owner in owners), ending=ending)
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_ours_takes_over_what_apache_wrote(tmp_path: Path, ending: str) -> None:
+    """And Apache what ours has made of it."""
+    owners = (ApacheKafka, TidelogNode, ApacheKafka)
+    change_hands((owner(tmp_path, properties=PROPERTIES) for owner in owners), ending=ending)
