@@ -53,11 +53,13 @@ def highest_version(key: int) -> int:
 class Cluster:
     """One node on a simulated disk, and a connection to it."""
 
+    SHELL = SimulatedShell
+
     def __init__(self, disk: SimulatedDisk | None = None, seed: int = 0, **properties: str) -> None:
         self.properties = PROPERTIES | {
             name.replace("_", "."): value for name, value in properties.items()
         }
-        self.shell = SimulatedShell(disk or SimulatedDisk(), seed)
+        self.shell = self.SHELL(disk or SimulatedDisk(), seed)
         self.start()
 
     def start(self) -> None:

@@ -105,10 +105,13 @@ class SimulatedShell:
                 return
 
     def _receive(self, connection: int, frame: memoryview) -> None:
+        self._step(self._decoded(connection, frame))
+
+    def _decoded(self, connection: int, frame: memoryview) -> Event:
         assert self.node is not None
         listener = self._listeners[connection]
         request = decode_request(frame, self.node.served_at(listener))
-        self._step(Received(connection, request, listener))
+        return Received(connection, request, listener)
 
     def take(self, connection: int) -> bytes:
         """What the node has sent since the last call."""
@@ -139,11 +142,13 @@ class SimulatedShell:
         self.disk.wall_ms = self.now.wall_ms
 
     def _step(self, event: Event) -> None:
-        if self.stopped is not None:
-            return
+        if self.stopped is None:
+            for effect in self._stepped(event):
+                self._start(effect)
+
+    def _stepped(self, event: Event) -> list[Effect]:
         assert self.node is not None
-        for effect in self.node.step(event, self.now):
-            self._start(effect)
+        return self.node.step(event, self.now)
 
     def _start(self, effect: Effect) -> None:
         if not isinstance(effect, Send):
