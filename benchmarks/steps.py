@@ -12,8 +12,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.unit.long_steps import MeasuredCluster, measured  # noqa: E402
-from tidelog.disk import RealDisk  # noqa: E402
+from tests.unit.long_steps import MeasuredCluster, measured
+
+from tidelog.disk import RealDisk
 
 STEP_MS_MAX = 5.0
 

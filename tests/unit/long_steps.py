@@ -19,6 +19,7 @@ from tests.unit.node_client import (
     Cluster,
     fetch_partition,
 )
+
 from tidelog.broker.loading import stop_broker
 from tidelog.events import Effect, Event
 from tidelog.sim.shell import SimulatedShell
