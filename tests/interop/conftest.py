@@ -36,8 +36,13 @@ def server_name() -> str:
 
 @pytest.fixture(scope="session")
 def server(server_name: str) -> Iterator[NodeProcess]:
-    """One node for all suites: a broker lives with many clients, and so should the tests'."""
-    with SERVERS[server_name]() as node:
+    """One node for all suites: a broker lives with many clients, and so should the tests'.
+
+    It looks at retention every second, not in five minutes, so that a record that it would delete
+    is missed in every run and not in one of many.
+    """
+    eager = {"log.initial.task.delay.ms": "0", "log.retention.check.interval.ms": "1000"}
+    with SERVERS[server_name](properties=eager) as node:
         yield node
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from tests.interop.suite import SECONDS_MAX
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS, response_class
 from tidelog.wire.codec import decode, encode
@@ -15,7 +16,6 @@ from tidelog.wire.declare import Message, Struct
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-SECONDS_MAX = 20.0
 METADATA_VERSION = 12
 IS_NOT_COMPARED = frozenset(
     # Of another name on each machine, or different in each run.

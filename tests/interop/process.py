@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import shutil
 import signal
 import socket
@@ -18,8 +19,11 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 300
+STOP_SECONDS_MAX = 120
+PORTS = range(15_000, 32_000)
+"""Below those that the system gives to outgoing connections: one of these may hold a node's port
+when it starts again, or a client that tries it meanwhile may even reach itself there."""
 PR_SET_PDEATHSIG = 1
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -30,15 +34,24 @@ PROPERTIES = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # A hundred years: the suites' records are as old as 1970. By Kafka's default of a week every
+    # look at retention, one in five minutes, deletes what a test has just written.
+    "log.retention.hours": "876000",
 }
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on; all held until all are known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
+    """Different loopback ports that nobody listens on."""
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        if len(ports) == count:
+            break
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        ports.append(port)
+    assert len(ports) == count, "no port is free"
     return ports
 
 

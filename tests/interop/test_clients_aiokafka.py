@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition
 
 from tests.interop.suite import (
     MEGABYTE,
+    SECONDS_MAX,
     Acks,
     Begin,
     Client,
@@ -32,7 +33,6 @@ from tests.interop.suite import (
 )
 
 pytestmark = pytest.mark.interop
-SECONDS_MAX = 30
 TOPIC_ALREADY_EXISTS = 36
 INVALID_REPLICATION_FACTOR = 38
 INVALID_CONFIG = 40

@@ -14,6 +14,7 @@ import pytest
 
 from tests.interop.apache import CACHE
 from tests.interop.suite import (
+    SECONDS_MAX,
     Acks,
     Begin,
     Client,
@@ -28,7 +29,6 @@ from tests.interop.suite import (
 
 pytestmark = pytest.mark.interop
 SOURCE = Path(__file__).with_name("go")
-SECONDS_MAX = 90
 
 
 @cache
@@ -77,7 +77,7 @@ class FranzGo(Client):
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=2 * SECONDS_MAX,
             check=False,
         )
         assert finished.returncode == 0, finished.stderr
@@ -114,7 +114,7 @@ class FranzGo(Client):
             assert consumer.stdout is not None
             assert consumer.stdout.readline()
             then()
-            output, _ = consumer.communicate(timeout=SECONDS_MAX)
+            output, _ = consumer.communicate(timeout=2 * SECONDS_MAX)
         assert consumer.returncode == 0
         return [from_json(line) for line in output.splitlines()]
 

@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.interop.suite import CODECS, HUNDRED_THOUSAND, MEGABYTE, eventually, new_topic
+from tests.interop.suite import (
+    CODECS,
+    HUNDRED_THOUSAND,
+    MEGABYTE,
+    SECONDS_MAX,
+    eventually,
+    new_topic,
+)
 
 pytestmark = pytest.mark.interop
 Kcat = Callable[..., str]
-SECONDS_MAX = 60
 SHOWN = "%o|%p|%h|%k|%s\n"
 
 
@@ -22,11 +28,11 @@ SHOWN = "%o|%p|%h|%k|%s\n"
 def kcat(bootstrap_servers: str) -> Kcat:
     def run(*args: str, stdin: str = "") -> str:
         finished = subprocess.run(
-            ["kcat", "-b", bootstrap_servers, *args],
+            ["kcat", "-b", bootstrap_servers, "-m", str(SECONDS_MAX), *args],
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=2 * SECONDS_MAX,
             check=False,
         )
         assert finished.returncode == 0, finished.stderr

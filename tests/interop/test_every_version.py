@@ -12,7 +12,7 @@ import pytest
 
 from tests.interop.apache import ApacheKafka
 from tests.interop.exchange import Exchange, comparable
-from tests.interop.suite import TIMESTAMP_MS
+from tests.interop.suite import SECONDS_MAX, TIMESTAMP_MS
 from tidelog.broker.router import SERVED
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS, ApiKey
@@ -46,6 +46,7 @@ Answers = list[Message]
 Conversation = Callable[[Exchange, str, int], Answers]
 CREATE_VERSION = 7
 PRODUCE_VERSION = 9
+TIMEOUT_MS = SECONDS_MAX * 1000
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def creation(topic: str, partitions: int = 1, factor: int = 1, **configs: str) -
         assignments=(),
         configs=settings,
     )
-    return create_topics.CreateTopicsRequest(topics=(wanted,), timeout_ms=10_000)
+    return create_topics.CreateTopicsRequest(topics=(wanted,), timeout_ms=TIMEOUT_MS)
 
 
 def batch(records: int) -> bytes:
@@ -85,7 +86,7 @@ def batch(records: int) -> bytes:
 def production(topic: str, topic_id: bytes, records: bytes, acks: int = -1) -> Message:
     data = (produce.PartitionProduceData(index=0, records=records),)
     there = produce.TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)
-    return produce.ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=(there,))
+    return produce.ProduceRequest(acks=acks, timeout_ms=TIMEOUT_MS, topic_data=(there,))
 
 
 def created(exchange: Exchange, topic: str, partitions: int = 1, **configs: str) -> bytes:
@@ -186,8 +187,8 @@ def deleting_topics(exchange: Exchange, topic: str, version: int) -> Answers:
     def deletion(name: str) -> Message:
         if version >= 6:
             state = delete_topics.DeleteTopicState(name=name, topic_id=ZERO_UUID)
-            return delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=10_000)
-        return delete_topics.DeleteTopicsRequest(topic_names=(name,), timeout_ms=10_000)
+            return delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=TIMEOUT_MS)
+        return delete_topics.DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)
 
     return [exchange.ask(deletion(name), version) for name in (topic, "no-such-topic")]
 
@@ -198,7 +199,7 @@ def deleting_records(exchange: Exchange, topic: str, version: int) -> Answers:
     def up_to(offset: int, partition: int = 0) -> Message:
         place = delete_records.DeleteRecordsPartition(partition_index=partition, offset=offset)
         there = delete_records.DeleteRecordsTopic(name=topic, partitions=(place,))
-        return delete_records.DeleteRecordsRequest(topics=(there,), timeout_ms=10_000)
+        return delete_records.DeleteRecordsRequest(topics=(there,), timeout_ms=TIMEOUT_MS)
 
     requests = [up_to(3), up_to(2), up_to(11), up_to(-1), up_to(-7), up_to(0, partition=4)]
     return [exchange.ask(request, version) for request in requests]
@@ -300,7 +301,7 @@ def creating_partitions(exchange: Exchange, topic: str, version: int) -> Answers
     def grow(name: str, count: int) -> Message:
         wanted = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
         return create_partitions.CreatePartitionsRequest(
-            topics=(wanted,), timeout_ms=10_000, validate_only=False
+            topics=(wanted,), timeout_ms=TIMEOUT_MS, validate_only=False
         )
 
     requests = [grow(topic, 4), grow(topic, 4), grow(topic, 1), grow("no-such-topic", 3)]

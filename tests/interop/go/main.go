@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	runSecondsMax  = 60
+	runSecondsMax  = 120
 	recordBytesMax = 2_000_000
 	lingerMs       = 20
 )
@@ -83,7 +83,7 @@ func create(ctx context.Context, bootstrap, topic string, partitions int32) erro
 	}
 	defer client.Close()
 	request := kmsg.NewPtrCreateTopicsRequest()
-	request.TimeoutMillis = 10_000
+	request.TimeoutMillis = runSecondsMax * 1000
 	wanted := kmsg.NewCreateTopicsRequestTopic()
 	wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = topic, partitions, 1
 	request.Topics = append(request.Topics, wanted)
