@@ -13,7 +13,8 @@ ConnectionId = int
 
 
 class Received(NamedTuple):
-    """A whole request of a connection. Its records are views: good for this step alone."""
+    """A whole request of a connection. Its records are views, which are good as long as the
+    connection is not read from: for this step, and while PauseReading holds."""
 
     connection: ConnectionId
     request: Request

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import assert_never
+from collections.abc import Generator
+from functools import partial
+from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.produce import Disconnect
+from tidelog.broker.jobs import Job
 from tidelog.broker.purgatory import Delayed
-from tidelog.broker.router import HANDLERS
+from tidelog.broker.router import HANDLERS, Answer
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
     CloseConnection,
@@ -28,13 +31,18 @@ from tidelog.events import (
     Send,
     Ticked,
 )
+from tidelog.slices import Slices
 from tidelog.wire.declare import Message
+from tidelog.wire.decoder import DecodeError
 from tidelog.wire.headers import ResponseHeader
-from tidelog.wire.request import Request, Served, encode_response
+from tidelog.wire.large import decode_large, encode_large
+from tidelog.wire.request import Request, Served, Undecoded, encode_response
 
 log = logging.getLogger("tidelog.node")
 
 NO_MESSAGE = ResponseHeader(correlation_id=0)
+Encoded = list[Any] | Delayed | Disconnect | None
+"""An answer, or what there is instead of one."""
 WAITING_MAX = 1000
 """Answers that may wait in one connection's row: beyond that we stop reading from it."""
 
@@ -42,13 +50,14 @@ WAITING_MAX = 1000
 class Waiting:
     """A place in a connection's row of answers: requests are answered in their order."""
 
-    __slots__ = ("delayed", "message", "request")
+    __slots__ = ("delayed", "parts", "request")
 
-    def __init__(self, request: Request, delayed: Delayed | None, message: Message | None) -> None:
+    def __init__(self, request: Request) -> None:
         # Without its message, whose records would keep the frame's memory for as long.
         self.request = request._replace(message=NO_MESSAGE)
-        self.delayed = delayed
-        self.message = message
+        self.delayed: Delayed | None = None
+        self.parts: list[Any] | None = None
+        """The answer, encoded; none at all where the client wants none."""
 
 
 class Node:
@@ -58,6 +67,9 @@ class Node:
         self.broker = broker
         self._rows: dict[ConnectionId, deque[Waiting]] = {}
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
+        self._jobs: dict[ConnectionId, Job] = {}
+        """Requests that take more than a step. Their connections are not read from: a client
+        has one such request at a time, and what it holds of the frame stays good."""
         self._paused: set[ConnectionId] = set()
 
     def step(self, event: Event, now: Now) -> list[Effect]:
@@ -99,7 +111,7 @@ class Node:
     @property
     def is_busy(self) -> bool:
         """Whether somebody still waits for an answer."""
-        return bool(self._places)
+        return bool(self._rows)
 
     @property
     def next_deadline_ms(self) -> int:
@@ -109,10 +121,12 @@ class Node:
     def _receive(self, event: Received, now: Now, effects: list[Effect]) -> None:
         request = event.request
         self.broker.listener = event.listener
-        row = self._rows.get(event.connection)
         try:
-            answer = HANDLERS[request.key](request, self.broker, now)
-            if isinstance(answer, Message) and not row:
+            if request.message.__class__ is Undecoded:
+                answer: Answer | Slices[Answer] = self._decode_and_handle(event, now)
+            else:
+                answer = HANDLERS[request.key](request, self.broker, now)
+            if isinstance(answer, Message) and event.connection not in self._rows:
                 effects.append(Send(event.connection, encode_response(request, answer)))
                 return
         except (OSError, DiskFull):
@@ -122,22 +136,68 @@ class Node:
             log.exception("key %d version %d failed", request.key, request.version)
             effects.append(CloseConnection(event.connection, "an error of ours, see above"))
             return
-        if isinstance(answer, Message):
-            self._queue(event.connection, Waiting(request, None, answer), effects)
-        elif isinstance(answer, Delayed):
-            waiting = Waiting(request, answer, None)
-            self._queue(event.connection, waiting, effects)
-            self._places[answer] = event.connection, waiting
+        if answer is None:
+            return
+        waiting = self._queue(event.connection, request)
+        if isinstance(answer, Generator):
+            slices = self._in_slices(waiting, answer)
+            done = partial(self._done, event.connection, waiting)
+            job = self.broker.jobs.start(slices, now, done)
+            if not job.is_done:
+                self._jobs[event.connection] = job
+                self._pause(event.connection)
+        elif isinstance(answer, Message):
+            self._done(event.connection, waiting, encode_response(request, answer))
+        else:
+            self._done(event.connection, waiting, answer)
+
+    def _decode_and_handle(self, event: Received, now: Now) -> Slices[Answer]:
+        try:
+            request = yield from decode_large(event.request)
+        except DecodeError as error:
+            return Disconnect(str(error))
+        self.broker.listener = event.listener
+        answer = HANDLERS[request.key](request, self.broker, now)
+        return (yield from answer) if isinstance(answer, Generator) else answer
+
+    def _in_slices(self, waiting: Waiting, slices: Slices[Answer]) -> Slices[Encoded]:
+        """What a handler does, and then the encoding of its answer."""
+        try:
+            answer = yield from slices
+            if isinstance(answer, Message):
+                return (yield from encode_large(waiting.request, answer))
+            return answer
+        except (OSError, DiskFull):
+            raise
+        except Exception:
+            log.exception("key %d version %d failed", *waiting.request[:2])
+            return Disconnect("an error of ours, see above")
+
+    def _done(self, connection: ConnectionId, waiting: Waiting, answer: Encoded) -> None:
+        """A request is handled, which need not mean answered."""
+        self._jobs.pop(connection, None)
+        if isinstance(answer, Delayed):
+            waiting.delayed = answer
+            self._places[answer] = connection, waiting
             self.broker.purgatory.add(answer)
         elif isinstance(answer, Disconnect):
-            effects.append(CloseConnection(event.connection, answer.reason))
+            self.broker.effects.append(CloseConnection(connection, answer.reason))
+        else:
+            waiting.parts = answer or []
+        self._send_ready(connection)
 
-    def _queue(self, connection: ConnectionId, waiting: Waiting, effects: list[Effect]) -> None:
+    def _queue(self, connection: ConnectionId, request: Request) -> Waiting:
         row = self._rows.setdefault(connection, deque())
+        waiting = Waiting(request)
         row.append(waiting)
-        if len(row) > WAITING_MAX and connection not in self._paused:
+        if len(row) > WAITING_MAX:
+            self._pause(connection)
+        return waiting
+
+    def _pause(self, connection: ConnectionId) -> None:
+        if connection not in self._paused:
             self._paused.add(connection)
-            effects.append(PauseReading(connection))
+            self.broker.effects.append(PauseReading(connection))
 
     def _settle(self, now: Now, effects: list[Effect]) -> None:
         """Complete what this step made possible, until nothing more comes of it."""
@@ -149,23 +209,40 @@ class Node:
         if completed:
             broker.purgatory.completed = []
             for delayed in completed:
-                self._answer_delayed(delayed, effects)
+                self._answer_delayed(delayed, now)
         if broker.effects:
             effects += broker.effects
             broker.effects = []
 
-    def _answer_delayed(self, delayed: Delayed, effects: list[Effect]) -> None:
+    def _answer_delayed(self, delayed: Delayed, now: Now) -> None:
         place = self._places.pop(delayed, None)
         if place is None:
             return
         connection, waiting = place
-        waiting.delayed, waiting.message = None, delayed.answer
-        row = self._rows[connection]
-        while row and row[0].message is not None:
-            first = row.popleft()
-            assert first.message is not None
-            effects.append(Send(connection, encode_response(first.request, first.message)))
-        if connection in self._paused and len(row) <= WAITING_MAX // 2:
+        waiting.delayed = None
+        assert delayed.answer is not None
+        if delayed.is_large:
+            slices = encode_large(waiting.request, delayed.answer)
+            self.broker.jobs.start(slices, now, partial(self._done, connection, waiting))
+            return
+        waiting.parts = encode_response(waiting.request, delayed.answer)
+        self._send_ready(connection)
+
+    def _send_ready(self, connection: ConnectionId) -> None:
+        """What is ready and has nothing before it in the row."""
+        row = self._rows.get(connection)
+        if row is None:
+            return  # the client is gone
+        effects = self.broker.effects
+        while row and row[0].parts is not None:
+            parts = row.popleft().parts
+            if parts:
+                effects.append(Send(connection, parts))
+        if (
+            connection in self._paused
+            and connection not in self._jobs
+            and len(row) <= WAITING_MAX // 2
+        ):
             self._paused.remove(connection)
             effects.append(ResumeReading(connection))
         if not row:
@@ -173,6 +250,9 @@ class Node:
 
     def _forget(self, connection: ConnectionId) -> None:
         self._paused.discard(connection)
+        job = self._jobs.pop(connection, None)
+        if job is not None:
+            job.cancel()
         for waiting in self._rows.pop(connection, ()):
             if waiting.delayed is not None:
                 self._places.pop(waiting.delayed, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tidelog.broker.alarm import NEVER, Alarm
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
+from tidelog.broker.jobs import Jobs
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.purgatory import Delayed, Purgatory
 from tidelog.broker.schedule import Schedule
@@ -61,6 +62,7 @@ class Broker:
         self.woken: dict[DelayedFetch, None] = {}
         """Long polls that something changed for, to be looked at when the step is done."""
         self.schedule = Schedule(self.alarm)
+        self.jobs = Jobs(self.alarm)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
         self.hosting = Hosting(self)
         self.producer_ids = ProducerIds(self)
@@ -242,6 +244,7 @@ class Broker:
             (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
             default=NEVER,
         )
+        self.jobs.run(now)
 
 
 class DelayedCommit(Delayed):

@@ -20,6 +20,8 @@ class Delayed:
 
     waits_for_disk = False
     """Whether it is the disk that will complete it, soon: a node that stops waits for that."""
+    is_large = False
+    """Whether its answer has so many elements that it is encoded in pieces."""
 
     def __init__(self, deadline_ms: int) -> None:
         self.deadline_ms = deadline_ms

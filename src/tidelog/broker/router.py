@@ -19,6 +19,7 @@ from tidelog.broker.handlers import (
 from tidelog.broker.handlers.produce import Disconnect
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
+from tidelog.slices import Slices
 from tidelog.wire.api import APIS, ApiKey, Listener
 from tidelog.wire.declare import Message
 from tidelog.wire.request import Request, Served
@@ -26,7 +27,9 @@ from tidelog.wire.request import Request, Served
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
-Handler = Callable[[Request, "Broker", Now], Message | Delayed | Disconnect | None]
+Answer = Message | Delayed | Disconnect | None
+Handler = Callable[[Request, "Broker", Now], Answer | Slices[Answer]]
+"""A generator where the work grows with what is asked for: it takes as many steps as it needs."""
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce.produce,

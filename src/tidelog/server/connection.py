@@ -77,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _receive(self, frame: memoryview) -> bool:
         if self.listener.received(self, decode_request(frame, self.listener.served)):
-            return True
+            return not self._waits
         self.hold()
         return False
 

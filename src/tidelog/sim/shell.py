@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -59,6 +59,8 @@ class SimulatedShell:
         self._frames: dict[int, FrameReader] = {}
         self._held: dict[int, bytearray] = {}
         """What connections have sent that are not read from at the moment."""
+        self._unread: dict[int, Iterator[memoryview]] = {}
+        """Frames of theirs that had come before that."""
         self._actions: list[tuple[int, int, Action]] = []
         self._count = 0
 
@@ -68,6 +70,7 @@ class SimulatedShell:
         self._actions.clear()
         self._frames.clear()
         self._held.clear()
+        self._unread.clear()
         if node is not None:
             self._step(Ticked())
 
@@ -81,6 +84,7 @@ class SimulatedShell:
     def disconnect(self, connection: int) -> None:
         self._frames.pop(connection, None)
         self._held.pop(connection, None)
+        self._unread.pop(connection, None)
         self._step(Disconnected(connection))
 
     def send(self, connection: int, stream: bytes) -> None:
@@ -89,20 +93,26 @@ class SimulatedShell:
             self._held[connection] += stream
             return
         reader = self._frames[connection]
-        while stream and connection not in self.closed:
+        while stream and connection not in self.closed and connection not in self._held:
             place = reader.buffer()
             count = min(len(place), len(stream))
             place[:count] = stream[:count]
             stream = stream[count:]
-            try:
-                for frame in reader.received(count):
-                    if connection not in self.closed:
-                        self._receive(connection, frame)
-            except DecodeError as error:
-                self._start(CloseConnection(connection, str(error)))
-            if connection in self._held:
-                self._held[connection] += stream
-                return
+            self._take(connection, reader.received(count))
+        if connection in self._held:
+            self._held[connection] += stream
+
+    def _take(self, connection: int, frames: Iterator[memoryview]) -> None:
+        try:
+            for frame in frames:
+                if connection in self.closed:
+                    return
+                self._receive(connection, frame)
+                if connection in self._held:
+                    self._unread[connection] = frames
+                    return
+        except DecodeError as error:
+            self._start(CloseConnection(connection, str(error)))
 
     def _receive(self, connection: int, frame: memoryview) -> None:
         self._step(self._decoded(connection, frame))
@@ -190,6 +200,7 @@ class SimulatedShell:
     def _resume(self, connection: int) -> None:
         held = self._held.pop(connection, None)
         if held is not None:
+            self._take(connection, self._unread.pop(connection, iter(())))
             self.send(connection, bytes(held))
 
     def _later(self, delay_ms: int, action: Action) -> None:

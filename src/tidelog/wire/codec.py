@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, build_decoder
 from tidelog.wire.encoder import EncodeError, build_encoder
 
 M = TypeVar("M", bound=Message)
-Decoder = Callable[[memoryview, int], tuple[Message, int]]
+Decoder = Callable[..., tuple[Message, int]]
 Encoder = Callable[[Message, list[Any]], None]
+SlicedDecoder = Callable[[memoryview, int, int], Slices[tuple[Message, int]]]
+SlicedEncoder = Callable[[Message, list[Any]], Slices[None]]
 
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
+_sliced_decoders: dict[tuple[type[Message], int], SlicedDecoder] = {}
+_sliced_encoders: dict[tuple[type[Message], int], SlicedEncoder] = {}
 
 
 def decoder(cls: type[Message], version: int) -> Decoder:
-    """The function that decodes this version: (view, position) -> (message, position behind)."""
+    """The function that decodes this version: (view, position) -> (message, position behind). A
+    third argument says how many elements the message may have."""
     function = _decoders.get((cls, version))
     if function is None:
         _require_version(cls, version)
@@ -33,6 +39,24 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     if function is None:
         _require_version(cls, version)
         function = _encoders[cls, version] = build_encoder(cls, version)
+    return function
+
+
+def sliced_decoder(cls: type[Message], version: int) -> SlicedDecoder:
+    """The same for a message of very many elements, in pieces."""
+    function = _sliced_decoders.get((cls, version))
+    if function is None:
+        function = build_decoder(cls, version, in_slices=True)
+        _sliced_decoders[cls, version] = function
+    return function
+
+
+def sliced_encoder(cls: type[Message], version: int) -> SlicedEncoder:
+    function = _sliced_encoders.get((cls, version))
+    if function is None:
+        _require_version(cls, version)
+        function = build_encoder(cls, version, in_slices=True)
+        _sliced_encoders[cls, version] = function
     return function
 
 

@@ -41,26 +41,39 @@ STRING_BYTES_MAX = 32767
 """As Kafka has it: a compact length could say more, but an older version's answer could not."""
 
 
+TAGS_MAX = 1000
+"""Unknown tagged fields in one place."""
+ELEMENT_COST = 2
+"""Microseconds, some, for an element of an array (slices.py)."""
+
+
 class DecodeError(ValueError):
     """The peer sent bytes that are not this message."""
 
 
+class ManyElements(DecodeError):
+    """Array elements and tags are more than there is room for."""
+
+
 def build_decoder(
-    cls: type[Message], version: int
-) -> Callable[[memoryview, int], tuple[Message, int]]:
-    generator = _DecoderSource(version, is_flexible(cls, version))
+    cls: type[Message], version: int, *, in_slices: bool = False
+) -> Callable[..., Any]:
+    """With in_slices the function is a generator that stops after each element (slices.py)."""
+    generator = _DecoderSource(version, is_flexible(cls, version), in_slices)
     return generator.build(cls)
 
 
 class _DecoderSource(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, in_slices: bool) -> None:
         super().__init__()
         self.version = version
         self.flexible = flexible
+        self.in_slices = in_slices
         self.run: list[tuple[str, str]] = []
         """Formats and targets of the fixed fields that wait for one unpack."""
         self.constants |= {
             "DecodeError": DecodeError,
+            "ManyElements": ManyElements,
             "failures": (IndexError, StructError, UnicodeDecodeError),
             "uvarint": uvarint,
             "skip_tags": skip_tags,
@@ -68,11 +81,12 @@ class _DecoderSource(Source):
             "new": object.__new__,
         }
 
-    def build(self, cls: type[Message]) -> Callable[[memoryview, int], tuple[Message, int]]:
+    def build(self, cls: type[Message]) -> Callable[..., Any]:
         title = f"{cls.__name__} v{self.version}"
-        with self.block("def decode(buf, pos):"):
+        with self.block(f"def decode(buf, pos, room={ELEMENTS_MAX}):"):
             self.line("end = len(buf)")
-            self.line(f"room = {ELEMENTS_MAX}")
+            if self.in_slices:
+                self.line("yield 1")
             with self.block("try:"):
                 self.struct(cls, "message", depth=0)
             with self.block("except failures as failure:"):
@@ -181,12 +195,14 @@ class _DecoderSource(Source):
         with self.block(f"for _ in range({target}):"):
             self.element(array.element, item, depth, name)
             self.line(f"{items}.append({item})")
+            if self.in_slices:
+                self.line(f"yield {ELEMENT_COST}")
         self.line(f"{target} = tuple({items})")
 
     def take(self, count: str) -> None:
         self.line(f"room -= {count}")
         with self.block("if room < 0:"):
-            self.line(f"raise DecodeError('more than {ELEMENTS_MAX} elements and tags')")
+            self.line("raise ManyElements('more elements and tags than are allowed')")
 
     def element(self, element: FieldType, item: str, depth: int, name: str) -> None:
         match element:
@@ -266,8 +282,8 @@ def skip_tags(buf: memoryview, pos: int, room: int = ELEMENTS_MAX) -> tuple[int,
     behind them, and how many more elements may come."""
     count, pos = uvarint(buf, pos + 1, buf[pos])
     room -= count
-    if room < 0:
-        raise DecodeError(f"more than {ELEMENTS_MAX} elements and tags")
+    if room < 0 or count > TAGS_MAX:
+        raise ManyElements("more elements and tags than are allowed")
     for _ in range(count):
         _, pos = uvarint(buf, pos + 1, buf[pos])
         size, pos = uvarint(buf, pos + 1, buf[pos])

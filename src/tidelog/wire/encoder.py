@@ -33,15 +33,23 @@ class EncodeError(ValueError):
     """We tried to say what this version of the message has no words for."""
 
 
-def build_encoder(cls: type[Message], version: int) -> Callable[[Message, list[Any]], None]:
-    return _EncoderSource(version, is_flexible(cls, version)).build(cls)
+ELEMENT_COST = 2
+"""Microseconds, some, for an element of an array (slices.py)."""
+
+
+def build_encoder(
+    cls: type[Message], version: int, *, in_slices: bool = False
+) -> Callable[[Message, list[Any]], Any]:
+    """With in_slices the function is a generator that stops after each element (slices.py)."""
+    return _EncoderSource(version, is_flexible(cls, version), in_slices).build(cls)
 
 
 class _EncoderSource(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, in_slices: bool) -> None:
         super().__init__()
         self.version = version
         self.flexible = flexible
+        self.in_slices = in_slices
         self.run: list[tuple[str, str]] = []
         """Formats and values of the fixed fields that wait for one pack."""
         self.constants |= {
@@ -51,9 +59,11 @@ class _EncoderSource(Source):
             "small": SMALL_UVARINTS,
         }
 
-    def build(self, cls: type[Message]) -> Callable[[Message, list[Any]], None]:
+    def build(self, cls: type[Message]) -> Callable[[Message, list[Any]], Any]:
         with self.block("def encode(message, parts):"):
             self.line("w = parts.append")
+            if self.in_slices:
+                self.line("yield 1")
             self.struct(cls, "message")
             self.flush()
         return self.compile("encode", f"encode {cls.__name__} v{self.version}")
@@ -130,6 +140,8 @@ class _EncoderSource(Source):
                     else:
                         self.sized(element, item, compact)
                     self.flush()
+                    if self.in_slices:
+                        self.line(f"yield {ELEMENT_COST}")
 
     def element(self, cls: type[Struct], item: str) -> None:
         """A struct of numbers and short arrays of numbers is one pack: there are many of them

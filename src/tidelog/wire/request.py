@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tidelog.wire.api import APIS, ApiKey, request_class
 from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
-from tidelog.wire.decoder import DecodeError, skip_tags
+from tidelog.wire.decoder import DecodeError, ManyElements, skip_tags
 
 Served = Mapping[int, tuple[int, int]]
 """Of each API key that a listener serves, the first and the last version."""
@@ -18,6 +18,9 @@ Served = Mapping[int, tuple[int, int]]
 HEADER_START = Packing(">hhih")
 LENGTH_AND_CORRELATION = Packing(">ii")
 LENGTH_CORRELATION_AND_TAGS = Packing(">iix")
+
+ELEMENTS_AT_ONCE_MAX = 1000
+"""Array elements and tags that are decoded in one go, in a millisecond or two."""
 
 
 class Request(NamedTuple):
@@ -28,6 +31,14 @@ class Request(NamedTuple):
     correlation_id: int
     client_id: str | None
     message: Message
+
+
+class Undecoded(Message, versions=(0, 0)):
+    """Stands for the body of a request that has so many elements that it is decoded in pieces:
+    wire/large.py."""
+
+    frame: memoryview
+    position: int
 
 
 class UnknownVersion(Message, versions=(0, 0)):
@@ -62,7 +73,10 @@ def decode_request(frame: memoryview, served: Served) -> Request:
             position = skip_tags(frame, position)[0] if frame[position] else position + 1
         except IndexError:
             raise DecodeError("the header ends before its tags") from None
-    message, _ = decode(frame, position)
+    try:
+        message, _ = decode(frame, position, ELEMENTS_AT_ONCE_MAX)
+    except ManyElements:
+        message = Undecoded(frame=frame, position=position)
     return Request(key, version, correlation_id, client_id, message)
 
 
@@ -97,10 +111,19 @@ def encode_response(request: Request, message: Message) -> list[Any]:
     key, version = request.key, request.version
     parts: list[Any] = [b""]
     encoder(type(message), version)(message, parts)
-    header = _headers.get((key, version))
-    if header is None:
-        has_tags = APIS[key].response_header_version(version)
-        header = LENGTH_CORRELATION_AND_TAGS if has_tags else LENGTH_AND_CORRELATION
-        _headers[key, version] = header
+    header = _headers.get((key, version)) or _header(key, version)
     parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, request.correlation_id)
     return parts
+
+
+def framed(request: Request, parts: list[Any]) -> list[Any]:
+    """The same of a message that is encoded: the header takes the place of the first part."""
+    header = _headers.get((request.key, request.version)) or _header(request.key, request.version)
+    parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, request.correlation_id)
+    return parts
+
+
+def _header(key: int, version: int) -> Packing:
+    has_tags = APIS[key].response_header_version(version)
+    _headers[key, version] = LENGTH_CORRELATION_AND_TAGS if has_tags else LENGTH_AND_CORRELATION
+    return _headers[key, version]

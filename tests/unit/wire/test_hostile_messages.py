@@ -141,7 +141,7 @@ def test_small_elements_that_are_really_there_have_a_limit() -> None:
     """Each would be an object of some 60 bytes for two: a frame of 100 MB would fill the memory."""
     too_many = ELEMENTS_MAX + 1
     frame = struct.pack(">i", too_many) + bytes(2 * too_many)
-    with pytest.raises(DecodeError, match="more than 2000000 elements"):
+    with pytest.raises(DecodeError, match="more elements and tags than"):
         decode(MetadataRequest, 0, frame)
 
 
@@ -151,7 +151,7 @@ def test_arrays_within_arrays_share_the_limit() -> None:
     topics = ELEMENTS_MAX // numbers
     start = struct.pack(">iiiibiii", -1, 0, 0, 0, 0, 0, -1, 0)
     frame = start + struct.pack(">i", topics) + topic * topics
-    with pytest.raises(DecodeError, match="more than 2000000 elements"):
+    with pytest.raises(DecodeError, match="more elements and tags than"):
         decode(FetchRequest, 7, frame)
 
 
@@ -164,7 +164,7 @@ def test_tags_have_a_limit(message: Message, version: int) -> None:
     sane = encode(message, version)
     assert sane[-1] == 0
     many = ELEMENTS_MAX + 1
-    with pytest.raises(DecodeError, match="more than 2000000 elements and tags"):
+    with pytest.raises(DecodeError, match="more elements and tags than"):
         decode(type(message), version, sane[:-1] + pack_uvarint(many) + b"\x63\0" * many)
 
 

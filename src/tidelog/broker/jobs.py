@@ -1,0 +1,75 @@
+"""Work that is longer than a step, done in pieces: see `slices.py`. One step does pieces of one
+job; requests of others have their turn between two steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.broker.alarm import Alarm
+from tidelog.env import Now
+from tidelog.slices import Slices
+
+STEP_COST_MAX = 1500
+"""Microseconds of pieces in one step: well below 5 ms, because a piece says what it costs on a
+machine that has nothing else to do."""
+
+
+class Job:
+    """Some pieces that are left, and who wants the result."""
+
+    __slots__ = ("is_done", "slices", "then")
+
+    def __init__(self, slices: Slices[Any], then: Callable[[Any], None] | None) -> None:
+        self.slices = slices
+        self.then = then
+        self.is_done = False
+
+    def cancel(self) -> None:
+        """Nobody wants the result any more: no other piece is done."""
+        self.then = None
+        self.slices.close()
+
+
+class Jobs:
+    """All such work of a broker; each job has its turn."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self._waiting: deque[Job] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def start(
+        self, slices: Slices[Any], now: Now, then: Callable[[Any], None] | None = None
+    ) -> Job:
+        """Do a step's worth at once, which most often is all of it."""
+        job = Job(slices, then)
+        self._work(job, now)
+        return job
+
+    def add(self, slices: Slices[Any], now: Now) -> None:
+        """Do it in steps to come."""
+        self._waiting.append(Job(slices, None))
+        self._alarm.not_later_than(now.monotonic_ms)
+
+    def run(self, now: Now) -> None:
+        """A step's worth of the job whose turn it is."""
+        if self._waiting:
+            self._work(self._waiting.popleft(), now)
+
+    def _work(self, job: Job, now: Now) -> None:
+        cost = 0
+        try:
+            while cost < STEP_COST_MAX:
+                cost += next(job.slices)
+        except StopIteration as done:
+            job.is_done = True
+            if job.then is not None:
+                job.then(done.value)
+        else:
+            self._waiting.append(job)
+        if self._waiting:
+            self._alarm.not_later_than(now.monotonic_ms)
