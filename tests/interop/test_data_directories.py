@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import CLUSTER_ID, ApacheKafka, run_tool
 from tests.interop.exchange import Exchange
 from tests.interop.process import NodeProcess
 from tests.interop.suite import eventually
@@ -21,6 +22,7 @@ from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.batch_reader import read_records
 from tidelog.wire.compression import Compression
 from tidelog.wire.messages import (
+    api_versions,
     create_partitions,
     delete_records,
     delete_topics,
@@ -144,6 +146,13 @@ class Talk:
             for topic in answer.topics
         }
 
+    def features(self) -> dict[str, int]:
+        request = api_versions.ApiVersionsRequest(
+            client_software_name="test", client_software_version="1"
+        )
+        answer: Asked = self.exchange.ask(request, 4)
+        return {one.name: one.max_version_level for one in answer.finalized_features}
+
     def configs(self, kind: int, name: str) -> dict[str, str]:
         resource = describe_configs.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
@@ -202,6 +211,7 @@ class Talk:
         places = [(name, index) for name, (_, indexes) in topics.items() for index in indexes]
         times = (-1, -2, -3, BEGIN_MS + 333, BEGIN_MS + 10**9)
         return {
+            "features": self.features(),
             "topics": topics,
             "configs": {name: self.configs(TOPIC_RESOURCE, name) for name in topics},
             "broker": self.configs(BROKER_RESOURCE, "1"),
@@ -255,7 +265,9 @@ def wait_for_log_start(checkpoint: Path) -> None:
     eventually(lambda: checkpoint.exists() and "deleted-from" in checkpoint.read_text())
 
 
-def change_hands(owners: Iterator[NodeProcess], *, ending: str) -> None:
+def change_hands(
+    owners: Iterator[NodeProcess], *, ending: str, features: Mapping[str, int] | None = None
+) -> None:
     """Each owner finds what the one before left, and adds to it."""
     life = Life()
     left: dict[str, Any] | None = None
@@ -274,6 +286,7 @@ def change_hands(owners: Iterator[NodeProcess], *, ending: str) -> None:
                 life.go_on(talk)
                 talk.create(f"made-by-{type(node).__name__.lower()}-{len(left['topics'])}", 2)
             left = talk.everything()
+            assert left["features"].items() >= (features or {}).items()
             wait_for_log_start(node.log_dir / "log-start-offset-checkpoint")
             getattr(node, ending)()
             strays = [p.name for p in node.log_dir.iterdir() if p.name.endswith("-stray")]
@@ -292,3 +305,87 @@ def test_ours_takes_over_what_apache_wrote(tmp_path: Path, ending: str) -> None:
     """And Apache what ours has made of it."""
     owners = (ApacheKafka, TidelogNode, ApacheKafka)
     change_hands((owner(tmp_path, properties=PROPERTIES) for owner in owners), ending=ending)
+
+
+class Formatted(TidelogNode):
+    """Ours, on a directory that Apache's tool has formatted."""
+
+    options: tuple[str, ...] = ()
+
+    def format(self) -> None:
+        config = ("-t", CLUSTER_ID, "-c", self.write_config())
+        run_tool("kafka.tools.StorageTool", "format", *config, *self.options)
+
+
+def static(node: NodeProcess) -> NodeProcess:
+    return node
+
+
+def dynamic(node: NodeProcess) -> NodeProcess:
+    """Without controller.quorum.voters: the voters stand in the log (KIP-853)."""
+    del node.properties["controller.quorum.voters"]
+    address = node.properties["listeners"].rpartition("//")[2]
+    node.properties["controller.quorum.bootstrap.servers"] = address
+    return node
+
+
+FORMATS: dict[str, tuple[tuple[str, ...], Any, dict[str, int]]] = {
+    "oldest": (("--release-version", "3.3"), static, {"metadata.version": 7}),
+    "older": (("--release-version", "3.9"), static, {"metadata.version": 21}),
+    "features": (("--feature", "transaction.version=1"), static, {"transaction.version": 1}),
+    "standalone": (("--standalone",), dynamic, {"kraft.version": 1}),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("first", ["ours", "apache"])
+def test_a_directory_of_another_format(tmp_path: Path, form: str, first: str) -> None:
+    options, quorum, features = FORMATS[form]
+
+    def owners() -> Iterator[NodeProcess]:
+        begin = Formatted(tmp_path, properties=PROPERTIES)
+        begin.options = options
+        quorum(begin).format()
+        kinds = [TidelogNode, ApacheKafka, TidelogNode, ApacheKafka]
+        for owner in kinds[:3] if first == "ours" else kinds[1:]:
+            yield quorum(owner(tmp_path, properties=PROPERTIES))
+
+    change_hands(owners(), ending="stop", features=features)
+
+
+def test_apache_takes_over_a_dynamic_quorum_that_ours_made(tmp_path: Path) -> None:
+    owners = (TidelogNode, ApacheKafka, TidelogNode)
+    change_hands(
+        (dynamic(owner(tmp_path, properties=PROPERTIES)) for owner in owners),
+        ending="stop",
+        features={"kraft.version": 1},
+    )
+
+
+def test_a_metadata_log_that_begins_with_a_snapshot(tmp_path: Path) -> None:
+    """As it is once Apache has snapshots enough to delete what lies before them."""
+    often = {
+        "metadata.log.max.record.bytes.between.snapshots": "1",
+        "metadata.log.segment.ms": "100",
+        "metadata.max.idle.interval.ms": "100",
+    }
+
+    def owners() -> Iterator[NodeProcess]:
+        yield ApacheKafka(tmp_path, properties=PROPERTIES | often)
+        cut_below_newest_snapshot(tmp_path / "data" / "__cluster_metadata-0")
+        yield TidelogNode(tmp_path, properties=PROPERTIES)
+        yield ApacheKafka(tmp_path, properties=PROPERTIES)
+        yield TidelogNode(tmp_path, properties=PROPERTIES)
+
+    change_hands(owners(), ending="stop")
+
+
+def cut_below_newest_snapshot(directory: Path) -> None:
+    newest = max(directory.glob("*.checkpoint"))
+    end_offset = int(newest.name[:20])
+    bases = sorted(int(path.stem) for path in directory.glob("*.log"))
+    gone = [base for base, following in itertools.pairwise(bases) if following <= end_offset]
+    assert gone, f"no segment lies below {newest.name}"
+    for base in gone:
+        for path in directory.glob(f"{base:020}.*"):
+            path.unlink()

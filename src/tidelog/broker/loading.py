@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.registration import broker_request, controller_request
@@ -19,21 +20,36 @@ from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree
 from tidelog.log.checkpoint import MalformedFile, MetaProperties
 from tidelog.log.config import LogConfig
+from tidelog.log.log import Log
 from tidelog.log.log_dir import LogDir, UnknownDirectory
 from tidelog.log.results import DamagedSegment
+from tidelog.metadata.delta_topics import UnreplayableRecord
 from tidelog.metadata.format import (
+    BOOTSTRAP_CHECKPOINT,
+    METADATA_DIRECTORY,
     bootstrap_transaction,
     feature_records,
     formatted_directory,
     random_uuid,
+    voter,
+)
+from tidelog.metadata.snapshot import (
+    Snapshot,
+    SnapshotId,
+    parse_snapshot_name,
+    read_snapshot,
 )
 from tidelog.raft.metadata_log import MetadataLog
-from tidelog.types import Uuid, format_uuid
+from tidelog.types import ZERO_UUID, Uuid, format_uuid
 from tidelog.wire.declare import Message
+from tidelog.wire.decoder import DecodeError
+from tidelog.wire.messages.control_records import KRaftVersionRecord, Voter, VotersRecord
 
 log = logging.getLogger("tidelog.start")
 
-QUORUM_STATE = "__cluster_metadata-0/quorum-state"
+QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
+CONTROLLERS_REGISTER_SINCE = 15
+"""The metadata.version (3.7-IV0) that knows of controllers' registrations."""
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
 
@@ -62,6 +78,8 @@ def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
         raise CannotLoad(str(error)) from error
     except DamagedSegment as error:
         raise CannotLoad(f"the metadata log cannot be trusted: {error}") from error
+    except (DecodeError, UnreplayableRecord) as error:
+        raise CannotLoad(f"the metadata log cannot be understood: {error}") from error
     except DiskFull as error:
         raise CannotLoad(f"{log_dir.path}: {error}; make room and start again") from error
     except OSError as error:
@@ -75,7 +93,15 @@ def _identify(
     properties = log_dir.read_meta_properties()
     if properties is None:
         cluster_id, directory_id = format_uuid(random_uuid(rng)), random_uuid(rng)
-        files = formatted_directory(cluster_id, config.node_id, directory_id, now.wall_ms)
+        files = formatted_directory(
+            cluster_id,
+            config.node_id,
+            directory_id,
+            now.wall_ms,
+            initial_voters=() if config.voters else (_own_voter(config, directory_id),),
+        )
+        if not config.voters:
+            disk.make_directory(f"{log_dir.path}/{METADATA_DIRECTORY}")
         for name, content in files.items():
             disk.replace(f"{log_dir.path}/{name}", content)
         log.info("formatted %s for cluster %s", log_dir.path, cluster_id)
@@ -92,9 +118,12 @@ def _load(
     config: BrokerConfig, log_dir: LogDir, properties: MetaProperties, rng: Rng, now: Now
 ) -> Broker:
     opened = log_dir.load_metadata_log(METADATA_LOG_CONFIG, now)
-    metadata = MetadataLog(opened, config.node_id, _stored_epoch(log_dir))
+    snapshot = _newest_snapshot(log_dir, opened)
+    metadata = MetadataLog(opened, config.node_id, _stored_epoch(log_dir), snapshot)
+    if [voter.voter_id for voter in metadata.voters] not in ([], [config.node_id]):
+        raise CannotLoad("the metadata log names other voters; this version runs a single node")
     broker = Broker(config, properties.cluster_id, log_dir, metadata, rng)
-    _lead_metadata(broker, now)
+    _lead_metadata(broker, properties.directory_id, now)
     image = broker.image
     broker.config = config.with_dynamic(
         image.cluster_configs(), image.broker_configs(config.node_id)
@@ -117,33 +146,82 @@ def _progress(name: str, done: int, total: int) -> None:
         log.debug("loaded %s, %d bytes", name, total)
 
 
+def _own_voter(config: BrokerConfig, directory_id: Uuid) -> Voter:
+    first = config.controller_endpoints[0]
+    return voter(config.node_id, directory_id, first.name, first.host, first.port)
+
+
+def _newest_snapshot(log_dir: LogDir, metadata: Log) -> Snapshot | None:
+    """From which the metadata log goes on: it may begin there, what lies before is deleted."""
+    directory = f"{log_dir.path}/{METADATA_DIRECTORY}"
+    for name in reversed(log_dir.disk.names(directory)):
+        snapshot_id = parse_snapshot_name(name)
+        if snapshot_id is None:
+            continue
+        try:
+            content = log_dir.disk.read_file(f"{directory}/{name}") or b""
+            snapshot = read_snapshot(content, snapshot_id)
+        except DecodeError as error:
+            log.warning("%s/%s is of no use: %s", directory, name, error)
+            continue
+        end_offset = snapshot_id.end_offset
+        if end_offset > metadata.log_end_offset:
+            metadata.truncate_fully_and_start_at(end_offset)
+        if end_offset >= metadata.log_start_offset:
+            return snapshot
+    if metadata.log_start_offset > 0:
+        raise CannotLoad(
+            f"the metadata log begins at offset {metadata.log_start_offset}, and {directory} has no"
+            " snapshot of what was before"
+        )
+    return None
+
+
+def _bootstrap_records(log_dir: LogDir) -> list[Message]:
+    """What the directory was formatted with."""
+    content = log_dir.disk.read_file(f"{log_dir.path}/{BOOTSTRAP_CHECKPOINT}")
+    return read_snapshot(content, SnapshotId(0, 0)).records if content else feature_records()
+
+
 def _stored_epoch(log_dir: LogDir) -> int:
     content = log_dir.disk.read_file(f"{log_dir.path}/{QUORUM_STATE}")
     return 0 if content is None else int(json.loads(content)["leaderEpoch"])
 
 
-def _lead_metadata(broker: Broker, now: Now) -> None:
+def _lead_metadata(broker: Broker, directory_id: Uuid, now: Now) -> None:
     """A quorum of one elects itself: the epoch is durable before its first record."""
     metadata, log_dir = broker.metadata, broker.log_dir
     is_new = metadata.log.log_end_offset == 0
     epoch = metadata.leader_epoch + 1
-    state = {
-        "clusterId": "",
-        "leaderId": broker.node_id,
-        "leaderEpoch": epoch,
-        "votedId": -1,
-        "appliedOffset": 0,
-        "currentVoters": [{"voterId": broker.node_id}],
-        "data_version": 0,
-    }
-    content = json.dumps(state, separators=(",", ":")).encode()
+    quorum_records: list[Message] = []
+    if is_new and metadata.voters:
+        me = _own_voter(broker.config, directory_id)
+        quorum_records = [
+            KRaftVersionRecord(version=0, kraft_version=metadata.kraft_version),
+            VotersRecord(version=0, voters=(me,)),
+        ]
+    content = _quorum_state(broker.node_id, epoch, metadata.kraft_version)
     log_dir.disk.replace(f"{log_dir.path}/{QUORUM_STATE}", content)
-    metadata.become_leader(now)
+    metadata.become_leader(now, quorum_records)
     assert metadata.leader_epoch == epoch
     first: list[Message] = []
     if is_new:
-        first = bootstrap_transaction(feature_records(), broker.config.min_insync_replicas)
+        first = bootstrap_transaction(
+            _bootstrap_records(log_dir), broker.config.min_insync_replicas
+        )
     _commit(broker, first, now)
+
+
+def _quorum_state(leader_id: int, epoch: int, kraft_version: int) -> bytes:
+    """Who leads in which epoch; voters, where the log does not name them."""
+    state: dict[str, Any] = {"leaderId": leader_id, "leaderEpoch": epoch, "votedId": -1}
+    if kraft_version > 0:
+        state |= {"votedDirectoryId": format_uuid(ZERO_UUID), "data_version": 1}
+    else:
+        voters = [{"voterId": leader_id}]
+        rest = {"appliedOffset": 0, "currentVoters": voters, "data_version": 0}
+        state = {"clusterId": "", **state, **rest}
+    return json.dumps(state, separators=(",", ":")).encode()
 
 
 def _commit(broker: Broker, records: Sequence[Message], now: Now) -> None:
@@ -175,7 +253,8 @@ def _set_strays_aside(broker: Broker) -> None:
 def _register(broker: Broker, directory_id: Uuid, now: Now) -> None:
     """As a controller, as a broker, and then in service."""
     config, metadata = broker.config, broker.metadata
-    _commit(broker, brokers.register_controller(controller_request(broker)).records, now)
+    if metadata.latest.metadata_version >= CONTROLLERS_REGISTER_SINCE:
+        _commit(broker, brokers.register_controller(controller_request(broker)).records, now)
     decision = brokers.register_broker(
         metadata.latest,
         broker_request(broker, directory_id),

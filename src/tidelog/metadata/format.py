@@ -37,6 +37,9 @@ BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 INITIAL_VOTERS_CHECKPOINT = f"{METADATA_DIRECTORY}/00000000000000000000-0000000000.checkpoint"
 
+TRANSACTIONS_SINCE = 13
+"""The metadata.version (3.6-IV1) that knows transactions of records."""
+
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = (
     *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
@@ -97,10 +100,10 @@ def bootstrap_checkpoint(wall_ms: int) -> bytes:
 
 def bootstrap_transaction(records: Sequence[Message], min_insync_replicas: int) -> list[Message]:
     """The first batch of a new cluster: the bootstrap records, and the cluster-wide value that
-    eligible leader replicas need, in one transaction."""
-    has_elr = any(
-        isinstance(record, FeatureLevelRecord) and record.name == ELR_VERSION for record in records
-    )
+    eligible leader replicas need, in one transaction where the level knows of such."""
+    levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
+    if levels.get(METADATA_VERSION, 0) < TRANSACTIONS_SINCE:
+        return list(records)
     defaults = ConfigRecord(
         resource_type=BROKER_RESOURCE,
         resource_name="",
@@ -110,7 +113,7 @@ def bootstrap_transaction(records: Sequence[Message], min_insync_replicas: int) 
     return [
         BeginTransactionRecord(name="Bootstrap records"),
         *records,
-        *([defaults] if has_elr else []),
+        *([defaults] if levels.get(ELR_VERSION) else []),
         EndTransactionRecord(),
     ]
 

@@ -41,6 +41,7 @@ from tidelog.metadata.records.topics import (
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
+from tidelog.wire.schema import fields_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -100,6 +101,13 @@ def record_version(record: Message, metadata_version: int = METADATA_VERSION_LAT
         if metadata_version >= level:
             return version
     return 0
+
+
+def at_level(record: Message, metadata_version: int) -> Message:
+    """The record as a cluster of this level writes it: without what came later."""
+    version = record_version(record, metadata_version)
+    later = {f.name: f.default for f in fields_of(type(record)) if not f.is_in(version)}
+    return record.replace(**later) if later else record
 
 
 def encode_record(record: Message, metadata_version: int = METADATA_VERSION_LATEST) -> bytes:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from tidelog.metadata.batches import control_batch, data_batch
+from tidelog.metadata.batches import control_batch, data_batch, walk_metadata
 from tidelog.metadata.image import Broker, Controller, MetadataImage, PartitionState, Topic
 from tidelog.metadata.records.brokers import RegisterBrokerRecord, RegisterControllerRecord
 from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from tidelog.metadata.records.security import ClientQuotaRecord, EntityData
 from tidelog.metadata.records.topics import PartitionRecord, TopicRecord
-from tidelog.types import Uuid
+from tidelog.types import Offset, Uuid
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from tidelog.wire.decoder import DecodeError
+from tidelog.wire.messages.control_records import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 
 BATCH_RECORDS_MAX = 1024
 """A snapshot of many partitions is cut into batches of this many."""
@@ -134,3 +141,43 @@ def snapshot_content(
 def snapshot_name(end_offset: int, epoch: int) -> str:
     """Of the file with everything below the end offset."""
     return f"{end_offset:020}-{epoch:010}.checkpoint"
+
+
+class SnapshotId(NamedTuple):
+    """Which one: all records below an offset, the last of them of this epoch."""
+
+    end_offset: Offset
+    epoch: int
+
+
+def parse_snapshot_name(name: str) -> SnapshotId | None:
+    """The inverse; None for a file that is no snapshot."""
+    stem, dot, suffix = name.partition(".")
+    offset, _, epoch = stem.partition("-")
+    is_one = dot and suffix == "checkpoint" and len(offset) == 20 and len(epoch) == 10
+    if not is_one or not (offset + epoch).isdecimal():
+        return None
+    return SnapshotId(int(offset), int(epoch))
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot's file says."""
+
+    id: SnapshotId
+    records: list[Message]
+    quorum_records: list[Message]
+    """KRaft version and voters of a dynamic quorum."""
+
+
+def read_snapshot(content: bytes, snapshot_id: SnapshotId) -> Snapshot:
+    """DecodeError where it is damaged or was not written to its end."""
+    records = [logged.record for logged in walk_metadata(content)]
+    if not records or not isinstance(records[-1], SnapshotFooterRecord):
+        raise DecodeError("the snapshot has no footer: it was not written to its end")
+    quorum = (KRaftVersionRecord, VotersRecord)
+    control = (*quorum, SnapshotHeaderRecord, SnapshotFooterRecord)
+    return Snapshot(
+        snapshot_id,
+        [record for record in records if not isinstance(record, control)],
+        [record for record in records if isinstance(record, quorum)],
+    )

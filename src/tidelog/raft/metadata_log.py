@@ -16,11 +16,19 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.metadata.batches import LoggedRecord, control_batch, data_batch, read_metadata
 from tidelog.metadata.delta import replay
+from tidelog.metadata.frame import METADATA_VERSION_LATEST, at_level
 from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.snapshot import Snapshot
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.control_records import LeaderChangeMessage, LeaderChangeVoter
+from tidelog.wire.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+    Voter,
+    VotersRecord,
+)
 
 READ_BYTES_MAX = 8 << 20
 
@@ -39,44 +47,62 @@ class Pending(NamedTuple):
 class MetadataLog:
     """Invariant: committed_offset ≤ log end offset; the committed image is of that offset."""
 
-    def __init__(self, log: Log, node_id: int, leader_epoch: int) -> None:
+    def __init__(
+        self, log: Log, node_id: int, leader_epoch: int, snapshot: Snapshot | None = None
+    ) -> None:
         self.log = log
         self.node_id = node_id
         self.leader_epoch = max(log.leader_epochs.latest, leader_epoch)
-        self.latest = self.committed = self._load(MetadataImage.empty())
+        self.kraft_version = 0
+        self.voters: tuple[Voter, ...] = ()
+        """Of a dynamic quorum (KIP-853); a static one has its voters from the configuration."""
+        image, start_offset = MetadataImage.empty(), log.log_start_offset
+        if snapshot is not None:
+            start_offset = snapshot.id.end_offset
+            self.leader_epoch = max(self.leader_epoch, snapshot.id.epoch)
+            self._note_quorum(snapshot.quorum_records)
+            for record in snapshot.records:
+                image = replay(image, record, start_offset - 1, snapshot.id.epoch)
+        for logged in self.records(start_offset):
+            image = replay(image, logged.record, logged.offset, logged.epoch)
+            self._note_quorum((logged.record,))
+        self.latest = self.committed = image
         self.committed_offset = log.log_end_offset
         self._pending: deque[Pending] = deque()
 
-    def _load(self, image: MetadataImage) -> MetadataImage:
-        for logged in self.records():
-            image = replay(image, logged.record, logged.offset, logged.epoch)
-        return image
+    def _note_quorum(self, records: Sequence[Message]) -> None:
+        for record in records:
+            if isinstance(record, KRaftVersionRecord):
+                self.kraft_version = record.kraft_version
+            elif isinstance(record, VotersRecord):
+                self.voters = record.voters
 
-    def records(self) -> Iterator[LoggedRecord]:
-        """All that the log holds, in order."""
-        offset = self.log.log_start_offset
+    def records(self, offset: Offset) -> Iterator[LoggedRecord]:
+        """All that the log holds from an offset on, in order."""
         while offset < self.log.log_end_offset:
             found = self.log.read(offset, self.log.log_end_offset, READ_BYTES_MAX)
             assert found is not None
             for batch in BatchWalk(found.read(), check_crc=False):
+                yield from (one for one in read_metadata(batch) if one.offset >= offset)
                 offset = batch.next_offset
-                yield from read_metadata(batch)
 
-    def become_leader(self, now: Now) -> None:
-        """Begin an epoch: its first record says who leads."""
+    def become_leader(self, now: Now, quorum_records: Sequence[Message] = ()) -> None:
+        """Begin an epoch: its first record says who leads. Behind it the quorum's version and
+        voters, where a new log has them only from its format."""
         self.leader_epoch += 1
         me = LeaderChangeVoter(voter_id=self.node_id)
         message = LeaderChangeMessage(
             version=0, leader_id=self.node_id, voters=(me,), granting_voters=(me,)
         )
         batch = control_batch(
-            [message],
+            [message, *quorum_records],
             base_offset=self.log.log_end_offset,
             leader_epoch=self.leader_epoch,
             timestamp_ms=now.wall_ms,
         )
         appended = self.log.append_built(batch, self.leader_epoch, now)
         assert not isinstance(appended, ErrorCode), "no room for the first record of an epoch"
+        self._note_quorum(quorum_records)
         self._pending.append(Pending(self.log.log_end_offset, self.latest))
 
     def append(
@@ -88,12 +114,16 @@ class MetadataLog:
             if then is not None:
                 self._pending.append(Pending(self.log.log_end_offset, self.latest, (), then))
             return ErrorCode.NONE
+        # Before the first record there is no level yet, and none of the first ones needs one.
+        level = self.latest.metadata_version or METADATA_VERSION_LATEST
+        records = [at_level(record, level) for record in records]
         base_offset = self.log.log_end_offset
         batch = data_batch(
             records,
             base_offset=base_offset,
             leader_epoch=self.leader_epoch,
             timestamp_ms=now.wall_ms,
+            metadata_version=level,
         )
         appended = self.log.append_built(batch, self.leader_epoch, now)
         if isinstance(appended, ErrorCode):

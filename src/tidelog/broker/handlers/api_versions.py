@@ -9,7 +9,7 @@ from tidelog.broker.purgatory import Delayed
 from tidelog.controller import features as controller
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.metadata.features import FEATURES
+from tidelog.metadata.features import FEATURES, KRAFT_VERSION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.api_versions import (
@@ -43,6 +43,9 @@ def api_versions(request: Request, broker: Broker, now: Now) -> Message:
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
     image = broker.image
+    finalized = dict(image.features.items())
+    if broker.metadata.kraft_version:
+        finalized[KRAFT_VERSION] = broker.metadata.kraft_version
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
         api_keys=advertised(broker.served),
@@ -62,7 +65,7 @@ def api_versions(request: Request, broker: Broker, now: Now) -> Message:
         finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in finalized.items()
         ),
     )
 
