@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.interop.suite import SECONDS_MAX
 from tests.interop.tidelog_node import TidelogNode
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ class Load(threading.Thread):
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 1,
-                "message.timeout.ms": 120_000,
+                "message.timeout.ms": 5 * SECONDS_MAX * 1000,
                 "queue.buffering.max.messages": 5_000,
                 "retry.backoff.ms": 10,
                 **QUIET,
@@ -67,7 +68,7 @@ class Load(threading.Thread):
     def stop(self) -> None:
         self.stopping.set()
         self.join()
-        assert self.producer.flush(60) == 0
+        assert self.producer.flush(5 * SECONDS_MAX) == 0
 
 
 def read_all(bootstrap_servers: str) -> dict[int, list[int]]:
@@ -85,8 +86,8 @@ def read_all(bootstrap_servers: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
     ended = 0
     while ended < PARTITIONS:
-        message = consumer.poll(10)
-        assert message is not None, "no record and no end within 10 s"
+        message = consumer.poll(SECONDS_MAX)
+        assert message is not None, f"no record and no end within {SECONDS_MAX} s"
         error = message.error()
         if error is not None:
             assert error.code() == KafkaError._PARTITION_EOF, error
@@ -105,7 +106,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     node = TidelogNode(tmp_path)
     node.start()
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, **QUIET})
-    admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+    admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(SECONDS_MAX)
     load = Load(node.bootstrap_servers)
     load.start()
     try:

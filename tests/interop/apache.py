@@ -60,7 +60,7 @@ LOGGED = (
 )
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-TOOL_SECONDS_MAX = 120
+TOOL_SECONDS_MAX = 300
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.apache import ApacheKafka, run_tool
-from tests.interop.suite import new_topic
+from tests.interop.suite import SECONDS_MAX, eventually, new_topic
 
 pytestmark = pytest.mark.interop
 
@@ -36,7 +36,7 @@ def ours(servers: str) -> Command:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=2 * SECONDS_MAX,
         )
         assert finished.returncode == code, finished.stderr
         return finished.stdout if code == 0 else finished.stderr
@@ -52,6 +52,13 @@ def apaches(servers: str) -> Command:
     return run
 
 
+def create(ours: Command, topic: str, *arguments: str) -> str:
+    """What our command says; the broker knows the topic when this returns."""
+    created = ours("topics", "--create", "--topic", topic, *arguments)
+    eventually(lambda: topic in ours("topics", "--list").split())
+    return created
+
+
 def in_order(described: str) -> list[str]:
     """Kafka prints a topic's configs in no particular order, we by name."""
     lines = []
@@ -63,8 +70,8 @@ def in_order(described: str) -> list[str]:
 
 def test_topics_are_shown_as_kafka_shows_them(ours, apaches):
     topic = new_topic()
-    created = ours(
-        "topics", "--create", "--topic", topic, "--partitions", "3", "--replication-factor", "1",
+    created = create(
+        ours, topic, "--partitions", "3", "--replication-factor", "1",
         "--config", "retention.ms=12345", "--config", "cleanup.policy=compact,delete",
     )  # fmt: skip
     assert created == f"Created topic {topic}.\n"
@@ -83,11 +90,13 @@ def test_topics_are_shown_as_kafka_shows_them(ours, apaches):
 
 def test_configs_are_shown_as_kafka_shows_them(ours, apaches):
     topic = new_topic()
-    ours("topics", "--create", "--topic", topic)
+    create(ours, topic)
     alter = ("--alter", "--entity-type", "topics", "--entity-name", topic, "--add-config")
     value = "cleanup.policy=[compact,delete],retention.ms=12345"
     assert ours("configs", *alter, value) == apaches(CONFIG_COMMAND, *alter, value)
     ours("configs", "--alter", "--broker", "1", "--add-config", "log.cleaner.threads=1")
+    broker = ("configs", "--describe", "--broker", "1")
+    eventually(lambda: "log.cleaner.threads=1" in ours(*broker))
     for described in (
         ("--entity-type", "topics", "--entity-name", topic),
         ("--topic", topic, "--all"),
@@ -103,7 +112,7 @@ def test_configs_are_shown_as_kafka_shows_them(ours, apaches):
 
 def test_lines_go_through_kafkas_tools_and_ours_in_either_direction(ours, apaches):
     topic = new_topic()
-    ours("topics", "--create", "--topic", topic, "--partitions", "1")
+    create(ours, topic, "--partitions", "1")
     lines = "a:1,b:2\tkey one\tvalue one\na:\t\t\nx:y:z\tNIL\tNIL\n"
     properties = ["parse.key=true", "parse.headers=true", "null.marker=NIL"]
     reader = [part for p in properties for part in ("--reader-property", p)]
@@ -122,7 +131,7 @@ def test_lines_go_through_kafkas_tools_and_ours_in_either_direction(ours, apache
 
 def test_a_key_goes_where_javas_producer_puts_it(ours, apaches):
     topic = new_topic()
-    ours("topics", "--create", "--topic", topic, "--partitions", "7")
+    create(ours, topic, "--partitions", "7")
     lines = "".join(f"key-{number}\tvalue\n" for number in range(100))
     apaches("ConsoleProducer", "--topic", topic, "--reader-property", "parse.key=true", stdin=lines)
     ours("produce", "--topic", topic, "--parse-key", stdin=lines)

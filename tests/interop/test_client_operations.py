@@ -10,7 +10,7 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from tests.interop.apache import ApacheKafka
 from tests.interop.process import NodeProcess
-from tests.interop.suite import HUNDRED_THOUSAND, eventually, new_topic
+from tests.interop.suite import HUNDRED_THOUSAND, SECONDS_MAX, eventually, new_topic
 from tests.interop.tidelog_node import TidelogNode
 from tidelog.client import (
     AsyncClient,
@@ -252,14 +252,15 @@ def test_the_cluster_and_its_disks(client, node, partitions):
     assert str(broker.address) == node.bootstrap_servers
     assert not broker.is_fenced
     client.run(produce, {partitions[0]: batch(range(100))})
-    ((directory,),) = client.run(describe_log_dirs).values()
-    assert directory.log_dir == str(node.log_dir)
-    sizes = {t.name: t.partitions for t in directory.topics}[partitions[0].topic]
-    assert {p.partition_index: p.partition_size > 0 for p in sizes} == {
-        0: True,
-        1: False,
-        2: False,
-    }
+
+    def is_filled() -> dict[int, bool]:
+        ((directory,),) = client.run(describe_log_dirs).values()
+        assert directory.log_dir == str(node.log_dir)
+        sizes = {t.name: t.partitions for t in directory.topics}[partitions[0].topic]
+        return {p.partition_index: p.partition_size > 0 for p in sizes}
+
+    # Apache makes the directories one by one, after it has told of the topic.
+    eventually(lambda: is_filled() == {0: True, 1: False, 2: False})
 
 
 def test_the_asyncio_shell_runs_the_same_operations(settings, partitions):
@@ -283,7 +284,7 @@ def test_the_asyncio_shell_runs_the_same_operations(settings, partitions):
 @pytest.mark.parametrize("node", ["tidelog"], indirect=True, scope="module")
 def test_nothing_is_lost_or_doubled_when_the_broker_is_killed(client, node, partitions):
     """The log survives a process in the page cache; answers do not, and batches are sent again."""
-    producer = Producer(delivery_timeout_ms=60_000)
+    producer = Producer(delivery_timeout_ms=5 * SECONDS_MAX * 1000)
     first = partitions[0]
     for start in range(0, 1000, 20):
         client.run(producer.send, first, batch(range(start, start + 20)))
@@ -301,18 +302,24 @@ def test_aborted_transactions_are_left_out(client, node, partitions):
     producer = ConfluentProducer(
         {"bootstrap.servers": node.bootstrap_servers, "transactional.id": topic}
     )
-    producer.init_transactions(60)
+    producer.init_transactions(SECONDS_MAX)
     for number in range(6):
         producer.begin_transaction()
         producer.produce(topic, b"%d" % number, partition=0)
-        producer.flush(60)
+        producer.flush(SECONDS_MAX)
         if number % 2:
-            producer.abort_transaction(60)
+            producer.abort_transaction(SECONDS_MAX)
         else:
-            producer.commit_transaction(60)
-    fetched = client.run(
-        fetch, {partitions[0]: 0}, isolation=IsolationLevel.READ_COMMITTED, timeout_ms=60_000
-    )[partitions[0]]
+            producer.commit_transaction(SECONDS_MAX)
+    committed = IsolationLevel.READ_COMMITTED
+
+    def last_stable_offset() -> int:
+        listed = client.run(list_offsets, {partitions[0]: LATEST}, isolation=committed)
+        return listed[partitions[0]].offset
+
+    # Apache answers the end of a transaction before it writes the marker into the log.
+    eventually(lambda: last_stable_offset() == 6 * len(["record", "marker"]))
+    fetched = client.run(fetch, {partitions[0]: 0}, isolation=committed)[partitions[0]]
     assert len(fetched.aborted_transactions) == 3
     seen = [record.value for found in visible_batches(fetched) for record in read_records(found)]
     assert seen == [b"0", b"2", b"4"]

@@ -11,6 +11,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.apache import ApacheKafka
+from tests.interop.suite import SECONDS_MAX
 from tests.interop.test_log_apache import NOW, WALL_MS
 from tests.unit.log.log_samples import built
 from tidelog.disk import RealDisk
@@ -43,7 +44,7 @@ def produce(bootstrap: str, topic: str, **settings: Any) -> None:
         producer.produce(topic, value, b"key-%d" % i, headers={"h": b"%d" % i})
         if i % 100 == 0:
             producer.flush()
-    assert producer.flush(30) == 0
+    assert producer.flush(SECONDS_MAX) == 0
 
 
 def consume(bootstrap: str, topic: str, start: int, count: int) -> Rows:
@@ -51,7 +52,7 @@ def consume(bootstrap: str, topic: str, start: int, count: int) -> Rows:
     consumer.assign([TopicPartition(topic, 0, start)])
     rows: Rows = []
     while len(rows) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(SECONDS_MAX)
         assert message is not None, f"{len(rows)} of {count} records came"
         assert message.error() is None, message.error()
         assert message.timestamp()[0] == TIMESTAMP_CREATE_TIME
@@ -137,8 +138,9 @@ def test_apache_serves_a_partition_that_ours_wrote(tmp_path, trusts_indexes):
         consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "x"})
         for offset in (5, 500, 1499):
             at = TopicPartition("tides", 0, WALL_MS - 10_000_000 + offset)
-            assert consumer.offsets_for_times([at], timeout=10)[0].offset == offset
-        assert consumer.get_watermark_offsets(TopicPartition("tides", 0), timeout=10)[1] == end
+            assert consumer.offsets_for_times([at], timeout=SECONDS_MAX)[0].offset == offset
+        place = TopicPartition("tides", 0)
+        assert consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)[1] == end
         consumer.close()
         names = [path.name for path in node.log_dir.iterdir()]
         assert not [name for name in names if name.endswith("-stray")]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.interop.apache import ApacheKafka
+from tests.interop.suite import SECONDS_MAX
 from tests.unit.controller.scripts import SCRIPTS, Model, transcript
 from tidelog.config.broker import BrokerConfig
 from tidelog.types import ZERO_UUID
@@ -25,6 +26,9 @@ from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 pytestmark = pytest.mark.interop
+LOOK_SECONDS = 0.1
+LOOKS_MAX = 300
+"""How often a broker is asked that has not yet taken over what its controller has answered."""
 
 
 class Connection:
@@ -32,7 +36,7 @@ class Connection:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS_MAX)
 
     def ask(self, request: Message) -> Message:
         assert request.API_KEY is not None
@@ -127,11 +131,11 @@ def test_answers_agree(name: str, kafka: ApacheKafka, connection: Connection) ->
         ours = comparable(without_what_is_ours_alone(as_sent(model.ask(request)), known))
         theirs = None
         # A broker takes a change over a moment after it was answered.
-        for _ in range(50 if isinstance(request, DescribeConfigsRequest) else 1):
+        for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 1):
             theirs = comparable(without_what_is_ours_alone(connection.ask(request), known))
             if agree(ours, theirs):
                 break
-            threading.Event().wait(0.1)
+            threading.Event().wait(LOOK_SECONDS)
         assert agree(ours, theirs), f"request {number}: {request}\n{ours}\n{theirs}"
 
 
@@ -149,10 +153,10 @@ def test_the_transcript_that_unit_tests_go_by_is_what_kafka_answers() -> None:
             for request in script(name):
                 ours = transcript(request, model.ask(request))
                 theirs = transcript(request, connection.ask(request))
-                for _ in range(50 if isinstance(request, DescribeConfigsRequest) else 0):
+                for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 0):
                     if ours == theirs:
                         break
-                    threading.Event().wait(0.1)
+                    threading.Event().wait(LOOK_SECONDS)
                     theirs = transcript(request, connection.ask(request))
                 lines += theirs
         connection.socket.close()

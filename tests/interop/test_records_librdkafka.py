@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.interop.suite import SECONDS_MAX
 from tests.unit.wire.record_samples import java_samples
 from tidelog.wire.batch import BatchWalk, RecordBatch
 from tidelog.wire.batch_builder import BatchBuilder
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.interop
 
 SAMPLES = java_samples(400)
 PRODUCE_VERSION, FETCH_VERSION = 7, 11  # the last with the plain request header
-TIMEOUT_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,14 @@ def producer() -> Iterator[Producer]:
 
 @pytest.fixture
 def address(producer: Producer) -> tuple[str, int]:
-    (broker,) = producer.list_topics(timeout=TIMEOUT_SECONDS).brokers.values()
+    (broker,) = producer.list_topics(timeout=SECONDS_MAX).brokers.values()
     return broker.host, broker.port
 
 
 def call(address: tuple[str, int], request: Message, key: int, version: int) -> bytes:
     """One request, one answer, without the frame and the header."""
     body = struct.pack(">hhih", key, version, 1, -1) + encode(request, version)
-    with contextlib.closing(socket.create_connection(address, TIMEOUT_SECONDS)) as connection:
+    with contextlib.closing(socket.create_connection(address, SECONDS_MAX)) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
@@ -100,7 +100,7 @@ def test_we_read_what_librdkafka_writes(
             timestamp=sample.timestamp,
             headers=headers,
         )
-    assert client.flush(TIMEOUT_SECONDS) == 0
+    assert client.flush(SECONDS_MAX) == 0
     batches: list[RecordBatch] = []
     # The mock broker answers with one batch, and a busy client may send several.
     while not batches or batches[-1].next_offset < len(SAMPLES):
@@ -130,7 +130,7 @@ def test_librdkafka_reads_what_we_write(
     producer: Producer, address: tuple[str, int], codec: Compression
 ) -> None:
     topic = f"ours-{codec.name.lower()}"
-    producer.list_topics(topic, timeout=TIMEOUT_SECONDS)  # makes it
+    producer.list_topics(topic, timeout=SECONDS_MAX)  # makes it
     builder = BatchBuilder()
     for sample in SAMPLES:
         builder.append(sample.key, sample.value, timestamp=sample.timestamp, headers=sample.headers)
@@ -145,7 +145,7 @@ def test_librdkafka_reads_what_we_write(
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages = consumer.consume(len(SAMPLES), timeout=TIMEOUT_SECONDS)
+    messages = consumer.consume(len(SAMPLES), timeout=SECONDS_MAX)
     consumer.close()
     read = []
     for message in messages:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.interop.apache import run_tool
 from tests.interop.process import NodeProcess
-from tests.interop.suite import HUNDRED_THOUSAND, MEGABYTE, eventually, new_topic
+from tests.interop.suite import HUNDRED_THOUSAND, MEGABYTE, SECONDS_MAX, eventually, new_topic
 
 pytestmark = pytest.mark.interop
 Tool = Callable[..., str]
@@ -44,7 +44,7 @@ def consumed(
     tool: Tool, topic: str, count: int, *, offset: str = "earliest", **printed: str
 ) -> str:
     place = ["--topic", topic, "--partition", "0", "--offset", offset]
-    limits = ["--max-messages", str(count), "--timeout-ms", "20000"]
+    limits = ["--max-messages", str(count), "--timeout-ms", str(SECONDS_MAX * 1000)]
     shown = properties("--formatter-property", **printed)
     return tool(CONSOLE_CONSUMER, *place, *limits, *shown)
 
