@@ -136,6 +136,51 @@ def test_no_step_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.Monkey
     assert flushed == []
 
 
+def test_flush_messages_holds_answers_and_readers_until_the_disk_has_the_records() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", flush_messages="3")
+    cluster.shell.advance(2000)
+    cluster.shell.flush_ms = (9, 9)
+    assert cluster.produce("t", b"a", b"b").error_code == 0  # as many may be lost
+    assert cluster.values("t") == [b"a", b"b"]
+    poll = cluster.shell.connect()
+    cluster.send(cluster.fetch_request("t", 2, max_wait_ms=500), 12, poll)
+    cluster.send(cluster.produce_request("t", cluster.batch(b"c")), 9)
+    cluster.shell.advance(5)
+    cluster.send(cluster.produce_request("t", cluster.batch(b"d"), acks=0), 9)
+    cluster.shell.advance(3)
+    assert cluster.frames() == cluster.frames(poll) == []
+    assert cluster.partition("t").high_watermark == 2
+    assert cluster.log_end_offset("t") == 4
+    cluster.shell.advance(1)
+    (answer,) = cluster.take(PRODUCE, 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 2
+    assert len(cluster.frames(poll)) == 1
+    cluster.crash()
+    assert cluster.values("t")[:3] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nobody_reads_what_flush_messages_lets_a_power_failure_take(seed: int) -> None:
+    rng = random.Random(seed)
+    cluster = Cluster(seed=seed)
+    cluster.create_topic("t", flush_messages="1")
+    cluster.shell.flush_ms = (0, 20)
+    for count in range(30):
+        acks = rng.choice((-1, 0, 1))
+        cluster.send(cluster.produce_request("t", cluster.batch(b"%d" % count), acks=acks), 9)
+        cluster.shell.advance(rng.randrange(10))
+        partition = cluster.partition("t")
+        assert partition.high_watermark <= partition.log.recovery_point
+    acknowledged = len(cluster.take(PRODUCE, 9))
+    cluster.connection = cluster.shell.connect()
+    seen = cluster.values("t")
+    cluster.crash()
+    found = cluster.values("t")
+    assert found[: len(seen)] == seen
+    assert len(found) >= acknowledged > 0
+
+
 def test_what_was_not_committed_may_be_gone(cluster: Cluster) -> None:
     cluster.shell.flush_ms = (9, 9)
     cluster.send(create_topic_request("u"))

@@ -208,6 +208,7 @@ class Broker:
                 self._flush_waiters.pop(partition, None)
             elif error is None:
                 log.flushed(unflushed.end_offset)
+                partition.maybe_advance_high_watermark()
                 self._tell_flushed(partition, now)
             else:
                 log.flush_failed()

@@ -62,9 +62,7 @@ def wait_for_flushes(
             partition = broker.hosted(topic.name, topic.topic_id, answer.index, now)
             if answer.error_code or not isinstance(partition, Partition):
                 continue
-            log = partition.log
-            unflushed = log.log_end_offset - log.recovery_point
-            if not 0 < unflushed >= log.config.flush_messages:
+            if not partition.log.must_flush_records:
                 continue
             if delayed is None:
                 deadline_ms = now.monotonic_ms + max(timeout_ms, 1)

@@ -11,7 +11,6 @@ from tidelog.config.log import log_config
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree, StopProcess
-from tidelog.log.config import LogConfig
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
 from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.metadata.records.topics import (
@@ -31,7 +30,6 @@ log = logging.getLogger("tidelog.partitions")
 OPENED_A_STEP_MAX = 10
 """Making a partition's files takes some 0.2 ms: so many at once keep a step short."""
 RETRY_MS = 1000
-FLUSH_MESSAGES_NEVER = LogConfig().flush_messages
 
 
 class Hosting:
@@ -152,7 +150,7 @@ class Hosting:
         return partition
 
     def _note_flushing(self, partition: Partition) -> None:
-        if partition.log.config.flush_messages < FLUSH_MESSAGES_NEVER:
+        if partition.flushes:
             self.flushing[partition] = None
         else:
             self.flushing.pop(partition, None)

@@ -64,6 +64,11 @@ class LogConfig:
         return DELETE in self.cleanup_policy
 
     @property
+    def flushes_by_count(self) -> bool:
+        """Whether flush.messages is set at all."""
+        return self.flush_messages < INT64_MAX
+
+    @property
     def segment_age_ms_max(self) -> int:
         """A compacted log rolls early enough for the cleaner to keep max.compaction.lag.ms."""
         if self.is_compacted:

@@ -74,11 +74,9 @@ class Durability:
         """By the configs, because a segment was sealed, or because an epoch began."""
         if self._flush_end is not None:
             return False
-        unflushed = log.log_end_offset - self.recovery_point
-        if unflushed >= log.config.flush_messages:
-            return unflushed > 0
-        if log.leader_epochs.is_dirty or self.has_sealed:
+        if log.must_flush_records or log.leader_epochs.is_dirty or self.has_sealed:
             return True
+        unflushed = log.log_end_offset - self.recovery_point
         if self.last_flush_ms is None:
             self.last_flush_ms = now.monotonic_ms
         return unflushed > 0 and now.monotonic_ms - self.last_flush_ms >= log.config.flush_ms

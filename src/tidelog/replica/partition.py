@@ -25,6 +25,7 @@ class Partition:
     """Invariant: log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset."""
 
     __slots__ = (
+        "flushes",
         "high_watermark",
         "index",
         "isr",
@@ -63,6 +64,8 @@ class Partition:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: dict[Watcher, None] = {}
         self.produce_rules = _produce_rules(log.config)
+        self.flushes = log.config.flushes_by_count
+        """Whether flush.messages keeps readers and producers waiting for the disk."""
         log.producers.high_watermark_advanced(self.high_watermark)
 
     def __repr__(self) -> str:
@@ -96,7 +99,8 @@ class Partition:
             self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
         self.leader_id, self.leader_epoch = self.node_id, leader_epoch
         self.partition_epoch, self.replicas, self.isr = partition_epoch, replicas, isr
-        self.maybe_advance_high_watermark()
+        # What a restart found is told at once, flushed or not: readers knew it before.
+        self._advance_high_watermark(self.log.log_end_offset)
 
     def append(self, batch: ValidBatch, now: Now) -> Appended | ErrorCode:
         """Append as leader, and let those know who wait for records."""
@@ -107,9 +111,15 @@ class Partition:
         return appended
 
     def maybe_advance_high_watermark(self) -> bool:
-        """The least end of the in-sync replicas is what can no longer be lost."""
-        assert self.isr == (self.node_id,), "replication comes with the cluster"
+        """The least end of the in-sync replicas is what can no longer be lost. With
+        flush.messages, what must be flushed counts once it is."""
         end_offset = self.log.log_end_offset
+        if self.flushes and self.log.must_flush_records:
+            end_offset = self.log.recovery_point
+        return self._advance_high_watermark(end_offset)
+
+    def _advance_high_watermark(self, end_offset: Offset) -> bool:
+        assert self.isr == (self.node_id,), "replication comes with the cluster"
         if end_offset <= self.high_watermark:
             return False
         self.high_watermark = end_offset
@@ -129,6 +139,9 @@ class Partition:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
         self.produce_rules = _produce_rules(config)
+        self.flushes = config.flushes_by_count
+        if self.is_leader:
+            self.maybe_advance_high_watermark()
 
     def changed(self) -> None:
         for watcher in list(self.watchers):
