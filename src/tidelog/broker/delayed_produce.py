@@ -62,7 +62,7 @@ def wait_for_flushes(
             partition = broker.hosted(topic.name, topic.topic_id, answer.index, now)
             if answer.error_code or not isinstance(partition, Partition):
                 continue
-            if not partition.log.must_flush_records:
+            if not partition.must_flush_records:
                 continue
             if delayed is None:
                 deadline_ms = now.monotonic_ms + max(timeout_ms, 1)

@@ -70,11 +70,15 @@ class Durability:
             self._flush_end = min(self._flush_end, offset)
         self.names_changed = True
 
+    def must_flush_records(self, log: Log) -> bool:
+        """Whether so many are not durable that flush.messages lets nobody see the last."""
+        return 0 < log.log_end_offset - self.recovery_point >= log.config.flush_messages
+
     def must_flush(self, log: Log, now: Now) -> bool:
         """By the configs, because a segment was sealed, or because an epoch began."""
         if self._flush_end is not None:
             return False
-        if log.must_flush_records or log.leader_epochs.is_dirty or self.has_sealed:
+        if self.must_flush_records(log) or log.leader_epochs.is_dirty or self.has_sealed:
             return True
         unflushed = log.log_end_offset - self.recovery_point
         if self.last_flush_ms is None:

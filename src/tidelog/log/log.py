@@ -345,12 +345,6 @@ class Log:
         """Everything below is durable."""
         return self.durability.recovery_point
 
-    @property
-    def must_flush_records(self) -> bool:
-        """Whether so many are not durable that flush.messages lets nobody see the last."""
-        unflushed = self.log_end_offset - self.durability.recovery_point
-        return 0 < unflushed >= self._config.flush_messages
-
     def must_flush(self, now: Now) -> bool:
         """By flush.messages or flush.ms, or because a segment was sealed or an epoch began."""
         return self.durability.must_flush(self, now)

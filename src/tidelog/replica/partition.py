@@ -110,11 +110,16 @@ class Partition:
             self.maybe_advance_high_watermark()
         return appended
 
+    @property
+    def must_flush_records(self) -> bool:
+        """Whether flush.messages lets nobody see the last ones yet."""
+        return self.log.durability.must_flush_records(self.log)
+
     def maybe_advance_high_watermark(self) -> bool:
         """The least end of the in-sync replicas is what can no longer be lost. With
         flush.messages, what must be flushed counts once it is."""
         end_offset = self.log.log_end_offset
-        if self.flushes and self.log.must_flush_records:
+        if self.flushes and self.must_flush_records:
             end_offset = self.log.recovery_point
         return self._advance_high_watermark(end_offset)
 
