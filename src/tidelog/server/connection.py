@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from tidelog.server.outbox import Outbox
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
+from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request, Served, decode_request
 
 log = logging.getLogger("tidelog.connection")
@@ -22,8 +23,12 @@ class Listener(Protocol):
     request_bytes_max: int
 
     def connected(self, connection: Connection) -> None: ...
-    def received(self, connection: Connection, request: Request) -> bool:
+    def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
         """Whether the next request may come at once; if not, `proceed` is called later."""
+        ...
+
+    def unflushed(self, connection: Connection) -> None:
+        """There is something to send: to call `flush` for, soon."""
         ...
 
     def disconnected(self, connection: Connection) -> None: ...
@@ -60,6 +65,9 @@ class Connection(asyncio.BufferedProtocol):
         self._unread = None
         self.listener.disconnected(self)
 
+    def eof_received(self) -> None:
+        self.flush()  # the transport closes behind this
+
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.frames.buffer()
 
@@ -67,19 +75,18 @@ class Connection(asyncio.BufferedProtocol):
         self._take(self.frames.received(nbytes))
 
     def _take(self, frames: Iterator[memoryview]) -> None:
+        listener = self.listener
         try:
             for frame in frames:
-                if not self._is_open or not self._receive(frame):
+                if not self._is_open:
+                    return
+                if not listener.received(self, decode_request(frame, listener.served)):
+                    self.hold()
+                if self._waits:
                     self._unread = frames
                     return
         except DecodeError as error:
             self.close(str(error))
-
-    def _receive(self, frame: memoryview) -> bool:
-        if self.listener.received(self, decode_request(frame, self.listener.served)):
-            return not self._waits
-        self.hold()
-        return False
 
     def hold(self) -> None:
         """Read nothing more until proceed is called as often as hold was."""
@@ -102,8 +109,12 @@ class Connection(asyncio.BufferedProtocol):
         return self.outbox.unsent_bytes if self._is_open else 0
 
     def send(self, parts: list[Any]) -> None:
+        if self._is_open and self.outbox.push(parts):
+            self.listener.unflushed(self)
+
+    def flush(self) -> None:
         if self._is_open:
-            self.outbox.push(parts)
+            self.outbox.flush()
 
     def pause_writing(self) -> None:
         self.outbox.pause()
@@ -117,5 +128,6 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str, level: int = logging.WARNING) -> None:
         if self._is_open:
             log.log(level, "closing the connection of %s: %s", self.peer, reason)
+            self.outbox.flush()  # what was answered before is still owed
             self._is_open = False
             self.transport.close()

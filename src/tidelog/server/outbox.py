@@ -14,6 +14,8 @@ from tidelog.env import FileSlice
 
 READ_BYTES_MAX = 1 << 20
 """Of a file at once: a moment's work."""
+JOINED_BYTES_MAX = 16 << 10
+"""To copy so little takes less than to tell the kernel of every piece."""
 UNSENT_BYTES_MAX = 512 << 10
 """In the transport; beyond it nothing more is read for this peer."""
 
@@ -38,12 +40,18 @@ class Outbox:
         waiting = sum(len(part) for part in self._parts if not isinstance(part, FileSlice))
         return waiting + self._transport.get_write_buffer_size()
 
-    def push(self, parts: list[Any]) -> None:
-        if not self._parts and not self._is_paused and not any(map(_is_slice, parts)):
-            self._transport.write(b"".join(parts))  # small, and nothing before it: the usual case
-            return
+    def push(self, parts: list[Any]) -> bool:
+        """Whether that is the first since the last flush."""
+        is_first = not self._parts
         self._parts.extend(parts)
-        if not self._is_paused:
+        return is_first
+
+    def flush(self) -> None:
+        """Write what was pushed, as far as the peer takes it."""
+        parts = self._parts
+        if len(parts) == 1 and not self._is_paused and type(parts[0]) is bytes:
+            self._transport.write(parts.pop())  # the usual case
+        else:
             self._pump()
 
     def pause(self) -> None:
@@ -67,7 +75,10 @@ class Outbox:
                         return
                 size += len(part)
                 ready.append(part)
-            self._transport.writelines(ready)
+            if size <= JOINED_BYTES_MAX:
+                self._transport.write(b"".join(ready))
+            else:
+                self._transport.writelines(ready)
 
     def _read(self, part: FileSlice, size_max: int) -> bytes | None:
         """The beginning of a slice; what is left of it goes back to the front."""
@@ -80,7 +91,3 @@ class Outbox:
         if size < part.size:
             self._parts.appendleft(FileSlice(part.file, part.position + size, part.size - size))
         return data
-
-
-def _is_slice(part: object) -> bool:
-    return type(part) is FileSlice

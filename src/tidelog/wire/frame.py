@@ -38,13 +38,23 @@ class FrameReader:
             self._start = self._end = 0
             if len(self._view) > BUFFER_BYTES_KEPT_MAX:
                 self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
-        elif self._end == len(self._view):
+            return self._view
+        if self._end == len(self._view):
             self._make_room()
         return self._view[self._end :]
 
     def received(self, count: int) -> Iterator[memoryview]:
         """The frames that became whole with these bytes; DecodeError if the stream is not one."""
         self._end += count
+        if self._start == 0 and self._end > LENGTH.size:
+            (size,) = LENGTH.unpack_from(self._view)
+            if LENGTH.size + size == self._end and size <= self.frame_bytes_max:
+                # One frame and nothing else: the usual case needs no loop.
+                self._start = self._end
+                return iter((self._view[LENGTH.size : self._end],))
+        return self._frames()
+
+    def _frames(self) -> Iterator[memoryview]:
         while self._end - self._start >= LENGTH.size:
             (size,) = LENGTH.unpack_from(self._view, self._start)
             if not 0 <= size <= self.frame_bytes_max:

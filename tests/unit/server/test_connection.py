@@ -16,6 +16,7 @@ from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import encode
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request, UnknownVersion, encode_response
 
 SERVED = {key: api.versions for key, api in APIS.items()}
@@ -37,7 +38,11 @@ class Answering:
     def disconnected(self, connection: Connection) -> None:
         self.open.remove(connection)
 
-    def received(self, connection: Connection, request: Request) -> bool:
+    def unflushed(self, connection: Connection) -> None:
+        asyncio.get_running_loop().call_soon(connection.flush)
+
+    def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
+        assert isinstance(request, Request)
         if isinstance(request.message, UnknownVersion):
             connection.send(encode_response(request, refuse_version(SERVED)))
             return True
