@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tidelog.env import DiskFull
 from tidelog.log.results import Unflushed
+from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request
 
 ConnectionId = int
@@ -17,7 +18,7 @@ class Received(NamedTuple):
     connection is not read from: for this step, and while PauseReading holds."""
 
     connection: ConnectionId
-    request: Request
+    request: Request | SingleProduce
     listener: str
     """Which of the node's listeners it came by: clients are told addresses of that one."""
 

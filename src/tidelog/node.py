@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.handlers.produce import Disconnect
+from tidelog.broker.handlers.produce import Disconnect, produce_single
 from tidelog.broker.jobs import Job
 from tidelog.broker.purgatory import Delayed
 from tidelog.broker.router import HANDLERS, Answer
@@ -36,11 +36,13 @@ from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.headers import ResponseHeader
 from tidelog.wire.large import decode_large, encode_large
-from tidelog.wire.request import Request, Served, Undecoded, encode_response
+from tidelog.wire.request import Request, Served, Undecoded, decode_any, encode_response
 
 log = logging.getLogger("tidelog.node")
 
 NO_MESSAGE = ResponseHeader(correlation_id=0)
+ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
+"""Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
 """An answer, or what there is instead of one."""
 WAITING_MAX = 1000
@@ -122,8 +124,14 @@ class Node:
         request = event.request
         self.broker.listener = event.listener
         try:
+            if not isinstance(request, Request):
+                single = produce_single(request, self.broker, now)
+                if single is not None:
+                    self._answer_single(event.connection, single, effects)
+                    return
+                request = decode_any(request.frame, self.broker.served)
             if request.message.__class__ is Undecoded:
-                answer: Answer | Slices[Answer] = self._decode_and_handle(event, now)
+                answer: Answer | Slices[Answer] = self._decode_and_handle(request, event, now)
             else:
                 answer = HANDLERS[request.key](request, self.broker, now)
             if isinstance(answer, Message) and event.connection not in self._rows:
@@ -133,7 +141,7 @@ class Node:
             raise
         except Exception:
             # Ours to mend, not the client's to read.
-            log.exception("key %d version %d failed", request.key, request.version)
+            log.exception("a request failed: %s", type(event.request).__name__)
             effects.append(CloseConnection(event.connection, "an error of ours, see above"))
             return
         if answer is None:
@@ -151,9 +159,9 @@ class Node:
         else:
             self._done(event.connection, waiting, answer)
 
-    def _decode_and_handle(self, event: Received, now: Now) -> Slices[Answer]:
+    def _decode_and_handle(self, request: Request, event: Received, now: Now) -> Slices[Answer]:
         try:
-            request = yield from decode_large(event.request)
+            request = yield from decode_large(request)
         except DecodeError as error:
             return Disconnect(str(error))
         self.broker.listener = event.listener
@@ -185,6 +193,12 @@ class Node:
         else:
             waiting.parts = answer or []
         self._send_ready(connection)
+
+    def _answer_single(self, connection: ConnectionId, frame: bytes, effects: list[Effect]) -> None:
+        if frame and connection in self._rows:
+            self._queue(connection, ENCODED).parts = [frame]
+        elif frame:
+            effects.append(Send(connection, [frame]))
 
     def _queue(self, connection: ConnectionId, request: Request) -> Waiting:
         row = self._rows.setdefault(connection, deque())

@@ -19,7 +19,7 @@ from tidelog.log.producer_replay import (
     replay,
     replay_batch,
 )
-from tidelog.log.producer_state import KnownBatch, ProducerStates
+from tidelog.log.producer_state import KnownBatch, ProducerStates, SequencedBatch
 from tidelog.log.results import Appended, CorruptBatch, OffsetOutOfRange, Unflushed
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
@@ -38,6 +38,7 @@ from tidelog.wire.batch import (
     read_batch,
 )
 from tidelog.wire.batch_validation import ValidBatch
+from tidelog.wire.records_types import SingleProduce
 
 __all__ = ["Appended", "CorruptBatch", "Log", "OffsetOutOfRange", "Unflushed"]
 
@@ -118,26 +119,48 @@ class Log:
     ) -> Appended | ErrorCode:
         """A client's batch, which gets the next offsets; its buffer is written to."""
         batch = valid.batch
+        if batch.buffer.readonly:
+            buffer = memoryview(bytearray(batch.to_view()))
+            batch = batch._replace(buffer=buffer, position=0)
+            valid = valid._replace(batch=batch)
+        rewritten = valid if valid.must_be_rewritten else None
+        append_time = valid.max_timestamp if valid.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
+        return self._append_led(
+            batch, batch.to_view(), valid.max_timestamp, append_time, rewritten, leader_epoch, now
+        )
+
+    def append_single(
+        self, batch: SingleProduce, leader_epoch: int, now: Now
+    ) -> Appended | ErrorCode:
+        """The same with a batch whose header stays as it is."""
+        return self._append_led(
+            batch, batch.records, batch.max_timestamp, NO_TIMESTAMP, None, leader_epoch, now
+        )
+
+    def _append_led(
+        self,
+        batch: SequencedBatch,
+        view: memoryview,
+        max_timestamp: int,
+        append_time: int,
+        rewritten: ValidBatch | None,
+        leader_epoch: int,
+        now: Now,
+    ) -> Appended | ErrorCode:
         if batch.producer_id >= 0:
             known = self.producers.check(batch)
             if known is not None:
                 return known if isinstance(known, ErrorCode) else self._known(known)
-        size = batch.batch_length + LENGTH_END
+        size = len(view)
         if size > self._config.segment_bytes:
             return ErrorCode.RECORD_LIST_TOO_LARGE
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
-        attributes, max_timestamp = valid.attributes, valid.max_timestamp
-        buffer, position = batch.buffer, batch.position
-        if buffer.readonly:
-            buffer, position = memoryview(bytearray(batch.to_view())), 0
-            valid = valid._replace(batch=batch._replace(buffer=buffer, position=position))
-        _PLACE.pack_into(buffer, position, base_offset, batch.batch_length, leader_epoch)
-        if attributes != batch.attributes or max_timestamp != batch.max_timestamp:
-            valid.rewrite()
+        _PLACE.pack_into(view, 0, base_offset, size - LENGTH_END, leader_epoch)
+        if rewritten is not None:
+            rewritten.rewrite()
         try:
             segment = self._room_for(size, base_offset, last_offset, max_timestamp, now)
-            view = buffer[position : position + size]
             segment.append(view, size, last_offset, max_timestamp)
         except DiskFull:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -146,7 +169,6 @@ class Log:
         if batch.producer_id >= 0:
             self.producers.update(batch, base_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
-        append_time = max_timestamp if attributes & LOG_APPEND_TIME else NO_TIMESTAMP
         return Appended(base_offset, last_offset, append_time, self.log_start_offset)
 
     def _known(self, known: KnownBatch) -> Appended:

@@ -8,11 +8,11 @@ restart comes to the same state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.errors import ErrorCode
 from tidelog.types import Offset
-from tidelog.wire.batch import TRANSACTIONAL, RecordBatch
+from tidelog.wire.batch import TRANSACTIONAL
 
 BATCHES_MAX = 5
 """A producer has at most so many requests in flight, so it retries no older batch."""
@@ -20,6 +20,21 @@ SEQUENCE_MAX = (1 << 31) - 1
 NO_SEQUENCE = -1
 NO_EPOCH = -1
 NO_OFFSET = -1
+
+
+class SequencedBatch(Protocol):
+    """What of a batch is asked here: a RecordBatch, or a request's only one."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def attributes(self) -> int: ...
 
 
 class KnownBatch(NamedTuple):
@@ -121,7 +136,7 @@ class ProducerStates:
         self._open.clear()
         self._unreplicated.clear()
 
-    def check(self, batch: RecordBatch) -> KnownBatch | ErrorCode | None:
+    def check(self, batch: SequencedBatch) -> KnownBatch | ErrorCode | None:
         """May this client's batch be appended? The known batch if it is a retry, the error if
         it is not its turn, else None. batch.producer_id is at least 0."""
         producer = self._producers.get(batch.producer_id)
@@ -143,13 +158,13 @@ class ProducerStates:
                 return known
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def _check_transaction(self, producer: Producer, batch: RecordBatch) -> ErrorCode | None:
+    def _check_transaction(self, producer: Producer, batch: SequencedBatch) -> ErrorCode | None:
         is_open = producer.current_txn_first_offset is not None
         if is_open and not batch.attributes & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
         return None
 
-    def update(self, batch: RecordBatch, base_offset: Offset, max_timestamp: int) -> None:
+    def update(self, batch: SequencedBatch, base_offset: Offset, max_timestamp: int) -> None:
         """A data batch of a producer has been appended at base_offset."""
         producer = self._producers.get(batch.producer_id)
         if producer is None:

@@ -10,7 +10,9 @@ from tidelog.log.config import LogConfig
 from tidelog.log.log import Log
 from tidelog.log.results import Appended
 from tidelog.types import Offset, Uuid
+from tidelog.wire.batch import TimestampType
 from tidelog.wire.batch_validation import ProduceRules, ValidBatch
+from tidelog.wire.records_types import SingleProduce
 
 NO_EPOCH = -1
 
@@ -25,6 +27,7 @@ class Partition:
     """Invariant: log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset."""
 
     __slots__ = (
+        "_is_plain",
         "flushes",
         "high_watermark",
         "index",
@@ -64,6 +67,7 @@ class Partition:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: dict[Watcher, None] = {}
         self.produce_rules = _produce_rules(log.config)
+        self._is_plain = _is_plain(log.config)
         self.flushes = log.config.flushes_by_count
         """Whether flush.messages keeps readers and producers waiting for the disk."""
         log.producers.high_watermark_advanced(self.high_watermark)
@@ -111,6 +115,19 @@ class Partition:
         return appended
 
     @property
+    def takes_singles(self) -> bool:
+        """Whether nothing but appending is to be done with a batch that is accepted."""
+        return self._is_plain and self.leader_id == self.node_id
+
+    def append_single(self, batch: SingleProduce, now: Now) -> Appended | ErrorCode:
+        """The same with a batch of its own request."""
+        log = self.log
+        appended = log.append_single(batch, self.leader_epoch, now)
+        if isinstance(appended, Appended) and not appended.is_duplicate:
+            self._advance_high_watermark(log.log_end_offset)
+        return appended
+
+    @property
     def must_flush_records(self) -> bool:
         """Whether flush.messages lets nobody see the last ones yet."""
         return self.log.durability.must_flush_records(self.log)
@@ -144,6 +161,7 @@ class Partition:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
         self.produce_rules = _produce_rules(config)
+        self._is_plain = _is_plain(config)
         self.flushes = config.flushes_by_count
         if self.is_leader:
             self.maybe_advance_high_watermark()
@@ -159,6 +177,14 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _is_plain(config: LogConfig) -> bool:
+    return (
+        config.compression_type == "producer"
+        and config.message_timestamp_type is TimestampType.CREATE_TIME
+        and not config.flushes_by_count
+    )
 
 
 def _produce_rules(config: LogConfig) -> ProduceRules:

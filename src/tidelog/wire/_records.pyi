@@ -1,6 +1,12 @@
 from typing_extensions import Buffer
 
-from tidelog.wire.records_types import Columns, EncodedRecords, RecordsCheck, RecordSpan
+from tidelog.wire.records_types import (
+    Columns,
+    EncodedRecords,
+    RecordsCheck,
+    RecordSpan,
+    SingleProduce,
+)
 
 def crc32c(data: Buffer, value: int = 0, /) -> int: ...
 def crc32c_without_hardware(data: Buffer, value: int = 0, /) -> int: ...
@@ -21,6 +27,7 @@ def accept_batch(
     key_required: bool,
     /,
 ) -> tuple[int, int] | None: ...
+def parse_produce(frame: memoryview, /) -> SingleProduce | None: ...
 def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]: ...
 def encode_records(
     columns: Columns, start_row: int, bytes_max: int, timestamp: int, /

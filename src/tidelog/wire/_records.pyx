@@ -9,9 +9,10 @@ input for the same reason, and the tests hold the two together.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from tidelog.wire.records_types import (
@@ -63,5 +64,6 @@ def crc32c_without_hardware(data, uint32_t value=0, /):
 include "_records_parse.pxi"
 include "_records_validate.pxi"
 include "_records_accept.pxi"
+include "_records_produce.pxi"
 include "_records_decode.pxi"
 include "_records_encode.pxi"

@@ -31,6 +31,7 @@ implementation = _choose()
 crc32c = implementation.crc32c
 validate_records = implementation.validate_records
 accept_batch = implementation.accept_batch
+parse_produce = implementation.parse_produce
 walk_records = implementation.walk_records
 encode_records = implementation.encode_records
 ColumnDecoder = implementation.ColumnDecoder

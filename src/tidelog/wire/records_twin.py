@@ -18,6 +18,7 @@ from tidelog.wire.records_types import (
     Flaw,
     RecordsCheck,
     RecordSpan,
+    SingleProduce,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "accept_batch",
     "crc32c",
     "encode_records",
+    "parse_produce",
     "validate_records",
     "walk_records",
 ]
@@ -125,6 +127,11 @@ def accept_batch(
     if check.flaw or check.bad_records:
         return None
     return check.max_timestamp, check.max_timestamp_offset_delta
+
+
+def parse_produce(frame: memoryview, /) -> SingleProduce | None:
+    """Never: without the compiled module nothing is faster than the general decoder."""
+    return None
 
 
 def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]:

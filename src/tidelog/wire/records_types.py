@@ -1,7 +1,7 @@
 """What the compiled module and its twin both speak: flaws, spans, columns.
 
 The two have one interface, written down as `RecordsModule`; `records.py` chooses between them.
-They work on the records of one batch, decompressed, and know nothing of batch headers.
+They work on the records of one batch, decompressed, and know little of batch headers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from tidelog.types import Uuid
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, two null lengths, no headers: a byte each. It bounds how many
@@ -196,6 +198,46 @@ class ColumnDecoder(Protocol):
         """The columns, as bytes of their own; the decoder starts anew."""
 
 
+class SingleProduce(Protocol):
+    """A Produce request of one partition and no transaction, which nearly all are.
+
+    It stands for a `ProduceRequest`; what follows `records` is known once it is accepted.
+    """
+
+    version: int
+    correlation_id: int
+    acks: int
+    timeout_ms: int
+    topic: str
+    topic_id: Uuid
+    index: int
+    frame: memoryview
+    records: memoryview
+    last_offset_delta: int
+    attributes: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+    def accept(
+        self,
+        size_max: int,
+        now_ms: int,
+        before_max_ms: int,
+        after_max_ms: int,
+        key_required: bool,
+        /,
+    ) -> bool:
+        """As accept_batch, of timestamps so near to now. A transactional batch is not accepted,
+        nor one whose header has to be rewritten."""
+        ...
+
+    def answer(self, base_offset: int, append_time: int, log_start_offset: int, /) -> bytes:
+        """The frame of the answer: the records were appended."""
+        ...
+
+
 class RecordsModule(Protocol):
     """The interface of the compiled module and of the twin."""
 
@@ -226,6 +268,9 @@ class RecordsModule(Protocol):
         """For the usual produced batch, uncompressed and without a flaw: the greatest timestamp
         and the offset delta of the first record that has it. None says nothing but that it has
         to be looked at more closely."""
+
+    def parse_produce(self, frame: memoryview, /) -> SingleProduce | None:
+        """None says nothing but that the general decoder has to read this request."""
 
     def walk_records(self, data: Buffer, count: int, /) -> list[RecordSpan]:
         """All records, for those who need their keys. Raises CorruptRecords."""

@@ -10,12 +10,15 @@ from tidelog.wire.api import APIS, ApiKey, request_class
 from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, ManyElements, skip_tags
+from tidelog.wire.records import parse_produce
+from tidelog.wire.records_types import SingleProduce
 
 Served = Mapping[int, tuple[int, int]]
 """Of each API key that a listener serves, the first and the last version."""
 
 # A header up to the client id's length: it is the same in both of its versions.
 HEADER_START = Packing(">hhih")
+_PRODUCE = int(ApiKey.PRODUCE)
 LENGTH_AND_CORRELATION = Packing(">ii")
 LENGTH_CORRELATION_AND_TAGS = Packing(">iix")
 
@@ -51,11 +54,20 @@ _decoders: dict[tuple[int, int], Decoder] = {}
 """Of the requests that have come so far: finding the class and its decoder takes a while."""
 
 
-def decode_request(frame: memoryview, served: Served) -> Request:
+def decode_request(frame: memoryview, served: Served) -> Request | SingleProduce:
     """DecodeError if it is not one that is served: the connection is of no more use then.
 
     Bytes behind the request are ignored, as Kafka does.
     """
+    if _PRODUCE in served:
+        single = parse_produce(frame)
+        if single is not None:
+            return single
+    return decode_any(frame, served)
+
+
+def decode_any(frame: memoryview, served: Served) -> Request:
+    """The same, by the general decoders alone."""
     if len(frame) < HEADER_START.size:
         raise DecodeError(f"a request of {len(frame)} bytes")
     key, version, correlation_id, size = HEADER_START.unpack_from(frame)

@@ -23,6 +23,7 @@ from tidelog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ ACKS_ALL, ACKS_NONE, ACKS_LEADER = -1, 0, 1
 HEAVY_BYTES_MIN = 4 << 20
 """Records of this size take some milliseconds; compressed ones that many times as long."""
 COMPRESSED_WEIGHT = 40
+BASE_OFFSET_END = 8
 ATTRIBUTES_LOW_BYTE = 22
 
 
@@ -65,6 +67,33 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
     if message.acks == ACKS_NONE:
         return _disconnect_on_error(response)
     return answer
+
+
+def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None:
+    """The answer's frame, empty if none is wanted. None: nothing was done, and what is unusual
+    about the request is for `produce` to say."""
+    if one.topic:
+        partition = broker.hosting.by_name.get((one.topic, one.index))
+    else:
+        partition = broker.hosting.by_id.get((one.topic_id, one.index))
+    if partition is None or not partition.takes_singles or not ACKS_ALL <= one.acks <= ACKS_LEADER:
+        return None
+    rules = partition.produce_rules
+    if not one.accept(
+        rules.max_message_bytes,
+        now.wall_ms,
+        rules.timestamp_before_max_ms,
+        rules.timestamp_after_max_ms,
+        rules.compacted,
+    ):
+        return None
+    appended = partition.append_single(one, now)
+    if not isinstance(appended, Appended):
+        one.records[:BASE_OFFSET_END] = bytes(BASE_OFFSET_END)  # as the client sent it
+        return None
+    if one.acks == ACKS_NONE:
+        return b""
+    return one.answer(appended.base_offset, appended.log_append_time_ms, appended.log_start_offset)
 
 
 def _produce_one(
