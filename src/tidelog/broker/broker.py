@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tidelog.broker.alarm import NEVER, Alarm
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
-from tidelog.broker.jobs import Jobs
+from tidelog.broker.jobs import STEP_COST_MAX, Jobs
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.purgatory import Delayed, Purgatory
 from tidelog.broker.schedule import Schedule
@@ -21,8 +22,9 @@ from tidelog.events import Effect, Flush, Flushed, StopProcess
 from tidelog.log.log_dir import LogDir
 from tidelog.log.results import Unflushed
 from tidelog.metadata.image import MetadataImage
-from tidelog.raft.metadata_log import MetadataLog
+from tidelog.raft.metadata_log import Committed, MetadataLog
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.update_features import UpdateFeaturesResponse
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
 
 FLUSH_CHECK_INTERVAL_MS = 1000
 """Also how long a flush waits that found the disk full."""
+FLUSH_COST = 50
+TELL_COST = 10
+"""Microseconds (slices.py)."""
 
+R = TypeVar("R")
 FlushDone = Callable[[OSError | DiskFull | None, Now], None]
 
 
@@ -72,6 +78,9 @@ class Broker:
         self._flushes: dict[int, FlushDone] = {}
         self._flush_count = 0
         self._metadata_flush_is_under_way = False
+        self._is_deciding = False
+        self._committed: deque[tuple[list[Message], list[Committed]]] = deque()
+        """Records that nobody has acted upon, with who waits for that."""
         self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[Now], None]]]] = {}
         """Who is to be told when a partition's log is durable below an offset."""
 
@@ -113,17 +122,33 @@ class Broker:
 
     # Metadata.
 
+    def in_turn(self, decide: Callable[[], Slices[R]]) -> Slices[R]:
+        """One decision at a time, from its look at the metadata until that has its records."""
+        while self._is_deciding:
+            yield STEP_COST_MAX  # the turn is another job's
+        self._is_deciding = True
+        try:
+            return (yield from decide())
+        finally:
+            self._is_deciding = False
+
     def commit(
-        self, decision: Decision[Any], results: str, timeout_ms: int, now: Now
-    ) -> Message | Delayed:
+        self, decide: Callable[[], Slices[Decision[Any]]], results: str, timeout_ms: int, now: Now
+    ) -> Slices[Message | Delayed]:
         """Answer when the records of a decision are committed.
 
         `results` names the field of the response whose elements get an error if they cannot be.
         """
+        return (yield from self.in_turn(lambda: self._commit(decide(), results, timeout_ms, now)))
+
+    def _commit(
+        self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
+    ) -> Slices[Message | Delayed]:
+        decision = yield from deciding
         if not decision.records and not self.metadata.has_pending:
             return cast(Message, decision.response)
         delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
-        error = self.metadata.append(
+        error = yield from self.metadata.append_in_slices(
             decision.records, now, lambda _: self.purgatory.complete(delayed, decision.response)
         )
         if error is not ErrorCode.NONE:
@@ -165,11 +190,20 @@ class Broker:
         self.schedule.at(now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS, self.flush_metadata)
 
     def committed_up_to(self, end_offset: int, now: Now) -> None:
-        """Act on what was committed, then tell those who waited for it."""
-        records, called = self.metadata.flushed(end_offset)
-        self.hosting.apply(records, now)
-        for then in called:
-            then(now)
+        """Act on what was committed, then tell those who waited for it. What is committed
+        meanwhile is acted upon after that."""
+        self._committed.append(self.metadata.flushed(end_offset))
+        if len(self._committed) == 1:
+            self.jobs.start(self._act_on_committed(now), now)
+
+    def _act_on_committed(self, now: Now) -> Slices[None]:
+        while self._committed:
+            records, called = self._committed[0]
+            yield from self.hosting.apply(records, now)
+            for then in called:
+                then(now)
+                yield TELL_COST
+            self._committed.popleft()
 
     # Time and disk.
 
@@ -177,13 +211,17 @@ class Broker:
         """What is done again and again from now on."""
         self.upkeep.start(now)
         first_ms = now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS
-        self.schedule.every(FLUSH_CHECK_INTERVAL_MS, first_ms, self._flush_due)
+        self.schedule.every(
+            FLUSH_CHECK_INTERVAL_MS, first_ms, lambda now: self.jobs.add(self._flush_due(now), now)
+        )
 
-    def _flush_due(self, now: Now) -> None:
+    def _flush_due(self, now: Now) -> Slices[None]:
         """Sealed segments, new epochs, and what flush.ms wants."""
-        for partition in self.hosting.by_name.values():
+        for partition in list(self.hosting.by_name.values()):
             if partition.log.must_flush(now):
                 self._flush_log(partition, now)
+                yield FLUSH_COST
+            yield 2
 
     def when_flushed(
         self, partition: Partition, end_offset: Offset, then: Callable[[Now], None], now: Now
@@ -252,6 +290,7 @@ class DelayedCommit(Delayed):
     """An answer that is true once the metadata log has it."""
 
     waits_for_disk = True
+    is_large = True
 
     def __init__(self, deadline_ms: int, response: Message, results: str) -> None:
         super().__init__(deadline_ms)

@@ -4,7 +4,7 @@ committed metadata says."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.log import log_config
@@ -19,6 +19,7 @@ from tidelog.metadata.records.topics import (
     RemoveTopicRecord,
 )
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices
 from tidelog.types import Uuid
 from tidelog.wire.declare import Message
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.partitions")
 
-OPENED_A_STEP_MAX = 10
-"""Making a partition's files takes some 0.2 ms: so many at once keep a step short."""
+OPEN_COST = 700
+CONFIG_COST = 60
+REMOVE_COST = 100
+REMOVE_TREE_COST = 20
+"""Microseconds for a partition (slices.py): making its files takes longest."""
 RETRY_MS = 1000
 
 
@@ -41,7 +45,9 @@ class Hosting:
         self.by_id: dict[tuple[Uuid, int], Partition] = {}
         self._changed: dict[tuple[Uuid, int], None] = {}
         """Partitions whose state in the metadata has not been acted upon."""
-        self._without_room = self._is_scheduled = False
+        self._indexes: dict[Uuid, dict[int, None]] = {}
+        """By topic, those partitions that are in one of the maps here."""
+        self._without_room = self._is_following = False
         self._damaged: dict[tuple[Uuid, int], tuple[str, int]] = {}
         """Partitions that stay offline, by id: a deletion does not name the topic."""
         self.flushing: dict[Partition, None] = {}
@@ -62,44 +68,49 @@ class Hosting:
         """The slow way: the partition may be known but not opened, damaged, or elsewhere."""
         if index not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if (topic.topic_id, index) in self._changed:
-            self._follow(topic.topic_id, index, now)
         found = self.by_name.get((topic.name, index))
-        if found is not None:
+        if found is None:
+            # Known, but its turn has not come yet; or there may be room for it by now.
+            self._follow(topic.topic_id, index, now)
+            found = self.by_name.get((topic.name, index))
+        if found is not None and found.topic_id == topic.topic_id:
             return found
         if self.broker.node_id in topic.partitions[index].replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR  # damaged, or there was no room to make it
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def apply(self, records: Sequence[Message], now: Now) -> None:
-        """Do what newly committed records mean for this broker."""
+    def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
+        """Do what newly committed records mean for this broker, or begin to."""
         for record in records:
             if isinstance(record, PartitionRecord | PartitionChangeRecord):
                 self._changed[record.topic_id, record.partition_id] = None
+                self._indexes.setdefault(record.topic_id, {})[record.partition_id] = None
+                yield 1
             elif isinstance(record, RemoveTopicRecord):
-                self._remove_topic(record.topic_id, now)
+                yield from self._remove_topic(record.topic_id, now)
             elif isinstance(record, ConfigRecord):
-                self._reconfigure(record)
-        self._follow_some(now)
+                yield from self._reconfigure(record)
+        self._begin_to_follow(now)
 
     def adopt(self, now: Now) -> None:
         """At the start: everything that the metadata places here."""
         for place, _ in self.broker.image.partitions_of(self.broker.node_id):
             self._follow(place.topic_id, place.partition, now)
 
-    def _follow_some(self, now: Now) -> None:
-        """The rest has its turn at once; what there was no room for, after a while."""
-        self._without_room = False
-        for place in list(self._changed)[:OPENED_A_STEP_MAX]:
-            self._follow(*place, now)
-        if self._changed and not self._is_scheduled:
-            delay_ms = RETRY_MS if self._without_room else 0
-            self._is_scheduled = True
-            self.broker.schedule.at(now.monotonic_ms + delay_ms, self._go_on)
+    def _begin_to_follow(self, now: Now) -> None:
+        if self._changed and not self._is_following:
+            self._is_following = True
+            self.broker.jobs.start(self._follow_changed(now), now)
 
-    def _go_on(self, now: Now) -> None:
-        self._is_scheduled = False
-        self._follow_some(now)
+    def _follow_changed(self, now: Now) -> Slices[None]:
+        """What there was no room for has another turn after a while."""
+        self._without_room = False
+        while self._changed and not self._without_room:
+            self._follow(*next(iter(self._changed)), now)
+            yield 1
+        self._is_following = False
+        if self._changed:
+            self.broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_follow)
 
     def _follow(self, topic_id: Uuid, index: int, now: Now) -> None:
         """Bring one partition to where the metadata has it."""
@@ -121,6 +132,8 @@ class Hosting:
         """The partition with its log, which is made if there is none yet."""
         broker, key = self.broker, (topic.name, index)
         log_dir = broker.log_dir
+        self._indexes.setdefault(topic.topic_id, {})[index] = None
+        broker.jobs.extra_cost += OPEN_COST
         if key in log_dir.damaged:
             self._damaged[topic.topic_id, index] = key
             return None
@@ -155,47 +168,61 @@ class Hosting:
         else:
             self.flushing.pop(partition, None)
 
-    def _remove_topic(self, topic_id: Uuid, now: Now) -> None:
+    def _remove_topic(self, topic_id: Uuid, now: Now) -> Slices[None]:
         """Renamed at once, deleted when nobody can be reading any more."""
-        for key in [key for key in self._changed if key[0] == topic_id]:
-            del self._changed[key]
-        removed = [p for p in self.by_id.values() if p.topic_id == topic_id]
-        for partition in removed:
-            del self.by_id[topic_id, partition.index]
-            del self.by_name[partition.topic, partition.index]
-            self.flushing.pop(partition, None)
-            delay_ms = partition.log.config.file_delete_delay_ms
-            self._remove_files((partition.topic, partition.index), delay_ms, now)
-            partition.changed()
-        for place in [place for place in self._damaged if place[0] == topic_id]:
-            delay_ms = self.broker.config.log_segment_delete_delay_ms
-            self._remove_files(self._damaged.pop(place), delay_ms, now)
-        if removed:
-            log.info("deleted topic %s with %d partitions", removed[0].topic, len(removed))
+        name, paths = None, []
+        delay_ms = self.broker.config.log_segment_delete_delay_ms
+        for index in self._indexes.pop(topic_id, ()):
+            place = topic_id, index
+            self._changed.pop(place, None)
+            key = self._damaged.pop(place, None)
+            partition = self.by_id.pop(place, None)
+            if partition is not None:
+                name, key = partition.topic, (partition.topic, index)
+                delay_ms = partition.log.config.file_delete_delay_ms
+                del self.by_name[key]
+                self.flushing.pop(partition, None)
+            if key is not None:
+                paths.append(self.broker.log_dir.delete(*key, self.broker.rng.randbytes(16)))
+            if partition is not None:
+                partition.changed()
+            yield REMOVE_COST
+        if name is not None:
+            log.info("deleted topic %s with %d partitions", name, len(paths))
+        if paths:
+            due_ms = now.monotonic_ms + delay_ms
+            removal = self._remove_files(paths)
+            self.broker.schedule.at(due_ms, lambda now: self.broker.jobs.add(removal, now))
 
-    def _remove_files(self, key: tuple[str, int], delay_ms: int, now: Now) -> None:
-        path = self.broker.log_dir.delete(*key, self.broker.rng.randbytes(16))
-        self.broker.schedule.at(now.monotonic_ms + delay_ms, self._remover(path))
+    def _remove_files(self, paths: list[str]) -> Slices[None]:
+        for path in paths:
+            self.broker.effects.append(RemoveTree(path))
+            yield REMOVE_TREE_COST
 
-    def _remover(self, path: str) -> Callable[[Now], None]:
-        return lambda now: self.broker.effects.append(RemoveTree(path))
-
-    def _reconfigure(self, record: ConfigRecord) -> None:
-        broker = self.broker
+    def _reconfigure(self, record: ConfigRecord) -> Slices[None]:
+        broker, image = self.broker, self.broker.image
         if record.resource_type == BROKER_RESOURCE:
-            image = broker.image
             broker.config = broker.static_config.with_dynamic(
                 image.cluster_configs(), image.broker_configs(broker.node_id)
             )
-            partitions = list(self.by_name.values())
+            topics = list(self._indexes)
         elif record.resource_type == TOPIC_RESOURCE:
-            partitions = [p for p in self.by_name.values() if p.topic == record.resource_name]
+            changed = image.topic(record.resource_name)
+            topics = [] if changed is None else [changed.topic_id]
         else:
             return
-        for partition in partitions:
-            configs = broker.image.topic_configs(partition.topic)
-            partition.reconfigure(log_config(configs, broker.config))
-            self._note_flushing(partition)
+        for topic_id in topics:
+            topic = image.topic_by_id(topic_id)
+            if topic is None:
+                continue  # its removal is among the records to come
+            config = log_config(image.topic_configs(topic.name), broker.config)
+            yield CONFIG_COST
+            for index in list(self._indexes.get(topic_id, ())):
+                partition = self.by_id.get((topic_id, index))
+                if partition is not None:
+                    partition.reconfigure(config)
+                    self._note_flushing(partition)
+                    yield 5
 
     def fail(self, reason: str) -> None:
         """The disk erred. A node with one log directory has nothing left to serve from."""

@@ -38,6 +38,8 @@ class Jobs:
     def __init__(self, alarm: Alarm) -> None:
         self._alarm = alarm
         self._waiting: deque[Job] = deque()
+        self.extra_cost = 0
+        """What the present piece takes beyond what it will say: files that it has to make."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -64,7 +66,8 @@ class Jobs:
         cost = 0
         try:
             while cost < STEP_COST_MAX:
-                cost += next(job.slices)
+                cost += next(job.slices) + self.extra_cost
+                self.extra_cost = 0
         except StopIteration as done:
             job.is_done = True
             if job.then is not None:

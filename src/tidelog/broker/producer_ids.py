@@ -9,6 +9,7 @@ from tidelog.broker.handlers.producer_ids import DelayedProducerId
 from tidelog.controller.producer_ids import allocate_producer_ids
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.slices import Slices
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 if TYPE_CHECKING:
@@ -29,15 +30,18 @@ class ProducerIds:
             return True
         self._waiting.append(delayed)
         if len(self._waiting) == 1:
-            self._ask(now)
+            self._start_to_ask(now)
         return False
+
+    def _start_to_ask(self, now: Now) -> None:
+        self._broker.jobs.start(self._broker.in_turn(lambda: self._ask(now)), now)
 
     def next_id(self) -> int:
         assert self._next < self._end
         self._next += 1
         return self._next - 1
 
-    def _ask(self, now: Now) -> None:
+    def _ask(self, now: Now) -> Slices[None]:
         broker = self._broker
         latest = broker.metadata.latest
         decision = allocate_producer_ids(
@@ -56,10 +60,12 @@ class ProducerIds:
                 if not delayed.is_done:
                     broker.purgatory.complete(delayed, delayed.response(self.next_id()))
             if self._waiting:
-                self._ask(now)
+                self._start_to_ask(now)
 
-        is_given = block.error_code == ErrorCode.NONE
-        if is_given and broker.metadata.append(decision.records, now, committed) is ErrorCode.NONE:
+        error = ErrorCode(block.error_code)
+        if error is ErrorCode.NONE:
+            error = yield from broker.metadata.append_in_slices(decision.records, now, committed)
+        if error is ErrorCode.NONE:
             broker.flush_metadata(now)
         else:
             # No room on the disk, or no ids left: those who wait ask again.

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 
 from tidelog.env import DiskFull, Now
 from tidelog.events import RemoveFile, ReplaceFile
+from tidelog.log.checkpoint import format_lines, format_offset
+from tidelog.log.log_dir import Checkpoint
 from tidelog.log.retention import delete_old_segments
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices, each
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 log = logging.getLogger("tidelog.upkeep")
 
-PARTITIONS_A_STEP_MAX = 50
-"""A look at a partition's segments takes some tens of microseconds."""
+RETENTION_COST = 50
+"""Microseconds for a look at a partition's segments (slices.py)."""
 
 
 class Upkeep:
-    """All of a broker's logs, a few at a time."""
+    """All of a broker's logs, a few in a step."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -39,28 +42,29 @@ class Upkeep:
 
     def _high_watermarks(self, now: Now) -> None:
         marks = {key: p.high_watermark for key, p in self._broker.hosting.by_name.items()}
-        self._replace(*self._broker.log_dir.high_watermark_checkpoint(marks))
+        self._begin_to_write(self._broker.log_dir.high_watermark_checkpoint(marks), now)
 
     def _recovery_points(self, now: Now) -> None:
-        self._replace(*self._broker.log_dir.recovery_point_checkpoint())
+        self._begin_to_write(self._broker.log_dir.recovery_point_checkpoint(), now)
 
     def _log_starts(self, now: Now) -> None:
-        self._replace(*self._broker.log_dir.log_start_checkpoint())
+        self._begin_to_write(self._broker.log_dir.log_start_checkpoint(), now)
 
-    def _replace(self, path: str, content: bytes) -> None:
-        self._broker.effects.append(ReplaceFile(path, content))
+    def _begin_to_write(self, checkpoint: Checkpoint, now: Now) -> None:
+        self._broker.jobs.add(self._write(checkpoint), now)
+
+    def _write(self, checkpoint: Checkpoint) -> Slices[None]:
+        lines = yield from each(checkpoint.offsets.items(), format_offset, 1)
+        self._broker.effects.append(ReplaceFile(checkpoint.path, format_lines(lines)))
 
     def _begin_retention(self, now: Now) -> None:
-        self._retain(list(self._broker.hosting.by_name.values()), now)
+        self._broker.jobs.add(self._retain(now), now)
 
-    def _retain(self, partitions: list[Partition], now: Now) -> None:
-        """A few partitions now, the others in later steps."""
-        for partition in partitions[:PARTITIONS_A_STEP_MAX]:
+    def _retain(self, now: Now) -> Slices[None]:
+        for partition in list(self._broker.hosting.by_name.values()):
             if self._broker.hosting.by_id.get((partition.topic_id, partition.index)) is partition:
                 self._retain_one(partition, now)
-        rest = partitions[PARTITIONS_A_STEP_MAX:]
-        if rest:
-            self._broker.schedule.at(now.monotonic_ms, lambda now: self._retain(rest, now))
+            yield RETENTION_COST
 
     def _retain_one(self, partition: Partition, now: Now) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.config.broker import BROKER_KEYS, BrokerConfig, unknown
 from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode
 from tidelog.config.topic import TOPIC_KEYS, VALUE_LENGTH_MAX, validate_topic_configs
-from tidelog.controller.decision import Decision, Refused
+from tidelog.controller.decision import TOPIC_COST, Decision, Refused
 from tidelog.controller.describe_configs import require_own_id
 from tidelog.controller.effective_configs import current_config
 from tidelog.controller.names import require_legal_name
@@ -18,6 +18,7 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.metadata.records.topics import ClearElrRecord
+from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import alter_configs as replacing
 from tidelog.wire.messages import incremental_alter_configs as incremental
@@ -52,13 +53,14 @@ def alter_configs_incrementally(
     config: BrokerConfig,
     *,
     node_id: int | None = None,
-) -> Decision[incremental.IncrementalAlterConfigsResponse]:
+) -> Slices[Decision[incremental.IncrementalAlterConfigsResponse]]:
     """Each resource changes as a whole or not at all. With a node id, only that broker's own
     resource may be named: brokers check that before they forward."""
     records: list[Message] = []
     responses = []
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
     for wanted in request.resources:
+        yield TOPIC_COST
         resource = Resource(wanted.resource_type, wanted.resource_name)
         code, message = ErrorCode.NONE, None
         try:
@@ -88,12 +90,13 @@ def alter_configs(
     config: BrokerConfig,
     *,
     node_id: int | None = None,
-) -> Decision[replacing.AlterConfigsResponse]:
+) -> Slices[Decision[replacing.AlterConfigsResponse]]:
     """What is not named goes back to its default."""
     records: list[Message] = []
     responses = []
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
     for wanted in request.resources:
+        yield TOPIC_COST
         resource = Resource(wanted.resource_type, wanted.resource_name)
         code, message = ErrorCode.NONE, None
         try:

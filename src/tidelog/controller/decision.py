@@ -14,6 +14,11 @@ RECORDS_MAX = 10_000
 """What one request may write: all its records stand in one batch, which is atomic."""
 
 
+PARTITION_COST = 10
+TOPIC_COST = 200
+"""Microseconds that a decision about one takes, at most (slices.py)."""
+
+
 class Decision(NamedTuple, Generic[R]):
     """Records to append as one batch, and the answer to give once they are committed."""
 

@@ -23,6 +23,7 @@ from tidelog.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
+from tidelog.slices import Slices
 from tidelog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -36,6 +37,9 @@ from tidelog.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
+RESOURCE_COST = 60
+ENTRY_COST = 10
+"""Microseconds for a resource, and for each of its configs."""
 LISTED_RESOURCES = (
     TOPIC_RESOURCE,
     BROKER_RESOURCE,
@@ -47,15 +51,18 @@ LISTED_RESOURCES = (
 
 def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, config: BrokerConfig
-) -> DescribeConfigsResponse:
+) -> Slices[DescribeConfigsResponse]:
     """What counts on this broker, as far as it was asked for."""
     results = []
     for resource in request.resources:
-        shown: tuple[DescribeConfigsResourceResult, ...] = ()
+        yield RESOURCE_COST
+        shown: list[DescribeConfigsResourceResult] = []
         code, message = ErrorCode.NONE, ""  # Kafka's, where others have null
         try:
             entries = entries_of(image, resource, config)
-            shown = tuple(show(entry, resource, request) for entry in chosen(entries, resource))
+            for entry in chosen(entries, resource):
+                shown.append(show(entry, resource, request))
+                yield ENTRY_COST
         except Refused as refused:
             code, message = refused.code, refused.message or ""
         results.append(
@@ -64,7 +71,7 @@ def describe_configs(
                 error_message=message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
-                configs=shown,
+                configs=tuple(shown),
             )
         )
     return DescribeConfigsResponse(results=tuple(results))
@@ -129,7 +136,7 @@ def show(
 
 def list_config_resources(
     image: MetadataImage, resource_types: Sequence[int]
-) -> ListConfigResourcesResponse:
+) -> Slices[ListConfigResourcesResponse]:
     """The resources of these types, of all types if none is named. (Version 0 of the request
     means client metrics: whoever decodes it says so.)"""
     wanted = resource_types or LISTED_RESOURCES
@@ -137,7 +144,7 @@ def list_config_resources(
         return ListConfigResourcesResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=()
         )
-    found = []
+    found: list[ConfigResource] = []
     for kind in sorted(set(wanted)):
         names: Iterable[str]
         if kind == TOPIC_RESOURCE:
@@ -146,5 +153,7 @@ def list_config_resources(
             names = (str(broker.broker_id) for broker in image.alive_brokers())
         else:
             names = (name for resource, name in image.configs if resource == kind)
-        found += [ConfigResource(resource_name=name, resource_type=kind) for name in names]
+        for name in names:
+            found.append(ConfigResource(resource_name=name, resource_type=kind))
+            yield 1
     return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=tuple(found))

@@ -6,6 +6,7 @@ only get replicas that no other is left for, and never the first. Chance is inje
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.controller.decision import Refused
@@ -136,8 +137,8 @@ def shuffle(items: list[T], rng: Rng) -> None:
 
 def place_replicas(
     image: MetadataImage, partition_count: int, replication_factor: int, rng: Rng
-) -> list[list[int]]:
-    """The replicas of each of the new partitions; Refused if they cannot be had."""
+) -> Iterator[list[int]]:
+    """The replicas of each of the new partitions; Refused at once if they cannot be had."""
     racks = Racks(image, rng)
     refusal = None
     if replication_factor <= 0:
@@ -158,4 +159,4 @@ def place_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): {refusal}",
         )
-    return [racks.place(replication_factor) for _ in range(partition_count)]
+    return (racks.place(replication_factor) for _ in range(partition_count))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.decision import RECORDS_MAX, Decision, Refused
-from tidelog.controller.topics import assigned_partition, place_new_partitions
+from tidelog.controller.decision import PARTITION_COST, RECORDS_MAX, Decision, Refused
+from tidelog.controller.topics import (
+    assigned_partition,
+    partition_records,
+    place_new_partitions,
+)
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, Topic
 from tidelog.metadata.records.topics import RemoveTopicRecord
-from tidelog.metadata.snapshot import partition_record
+from tidelog.slices import Slices, each
 from tidelog.types import ZERO_UUID
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.create_partitions import (
@@ -36,7 +41,7 @@ UNKNOWN_ID = "This server does not host this topic ID."
 
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, config: BrokerConfig
-) -> Decision[DeleteTopicsResponse]:
+) -> Slices[Decision[DeleteTopicsResponse]]:
     """One record a topic; its partitions and configs go with it."""
     wanted = request.topics or tuple(
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
@@ -46,6 +51,7 @@ def delete_topics(
     results: list[DeletableTopicResult] = []
     removed: set[str] = set()
     for state in dict.fromkeys(wanted):
+        yield PARTITION_COST
         try:
             if not config.delete_topic_enable:
                 raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
@@ -100,16 +106,17 @@ def topic_to_delete(image: MetadataImage, state: DeleteTopicState) -> Topic:
 
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, rng: Rng
-) -> Decision[CreatePartitionsResponse]:
+) -> Slices[Decision[CreatePartitionsResponse]]:
     """More partitions for topics that are there; records with keys go elsewhere from then on."""
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results: list[CreatePartitionsTopicResult] = []
     for topic in {topic.name: topic for topic in request.topics}.values():
+        yield PARTITION_COST
         try:
             if counts[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            made = added_partitions(image, topic, rng)
+            made = yield from added_partitions(image, topic, rng)
             if len(records) + len(made) > RECORDS_MAX:
                 raise Refused(
                     ErrorCode.POLICY_VIOLATION,
@@ -129,7 +136,7 @@ def create_partitions(
 
 def added_partitions(
     image: MetadataImage, wanted: CreatePartitionsTopic, rng: Rng
-) -> list[Message]:
+) -> Slices[Sequence[Message]]:
     topic = image.topic(wanted.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -149,7 +156,7 @@ def added_partitions(
         )
     replication_factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
-        states = place_new_partitions(image, additional, replication_factor, rng)
+        states = yield from place_new_partitions(image, additional, replication_factor, rng)
     else:
         if len(wanted.assignments) != additional:
             raise Refused(
@@ -157,11 +164,11 @@ def added_partitions(
                 f"Attempted to add {additional} additional partition(s), but only"
                 f" {len(wanted.assignments)} assignment(s) were specified.",
             )
-        states = [
-            assigned_partition(image, there + index, assignment.broker_ids, replication_factor)
-            for index, assignment in enumerate(wanted.assignments)
-        ]
-    return [
-        partition_record(topic.topic_id, number, state)
-        for number, state in enumerate(states, there)
-    ]
+        states = yield from each(
+            enumerate(wanted.assignments, there),
+            lambda entry: assigned_partition(
+                image, entry[0], entry[1].broker_ids, replication_factor
+            ),
+            PARTITION_COST,
+        )
+    return (yield from partition_records(topic.topic_id, there, states))

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.config_changes import created_topic_configs
-from tidelog.controller.decision import RECORDS_MAX, Decision, Refused
+from tidelog.controller.decision import (
+    PARTITION_COST,
+    RECORDS_MAX,
+    TOPIC_COST,
+    Decision,
+    Refused,
+)
 from tidelog.controller.effective_configs import effective_topic_configs
 from tidelog.controller.names import CLUSTER_METADATA_TOPIC, collision, require_legal_name
 from tidelog.controller.placement import place_replicas
@@ -17,6 +23,7 @@ from tidelog.metadata.format import random_uuid
 from tidelog.metadata.image import UNASSIGNED_DIRECTORY, MetadataImage, PartitionState
 from tidelog.metadata.records.topics import TopicRecord
 from tidelog.metadata.snapshot import partition_record
+from tidelog.slices import Slices, each
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.create_topics import (
@@ -36,7 +43,7 @@ PARTITIONS_MAX = RECORDS_MAX
 
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, config: BrokerConfig, rng: Rng
-) -> Decision[CreateTopicsResponse]:
+) -> Slices[Decision[CreateTopicsResponse]]:
     """Every topic by itself is made or refused; what is made stands in one batch."""
     counts = Counter(topic.name for topic in request.topics)
     planned = sum(partition_count(topic, config) for topic in request.topics)
@@ -44,6 +51,7 @@ def create_topics(
     results: list[CreatableTopicResult] = []
     answered: set[str] = set()
     for topic in request.topics:
+        yield PARTITION_COST
         if topic.name in answered:
             continue
         answered.add(topic.name)
@@ -55,7 +63,7 @@ def create_topics(
                     ErrorCode.POLICY_VIOLATION,
                     "Excessively large number of partitions per request.",
                 )
-            made, result = create_topic(image, topic, config, rng)
+            made, result = yield from create_topic(image, topic, config, rng)
         except Refused as refused:
             results.append(
                 CreatableTopicResult(
@@ -79,7 +87,7 @@ def partition_count(topic: CreatableTopic, config: BrokerConfig) -> int:
 
 def create_topic(
     image: MetadataImage, topic: CreatableTopic, config: BrokerConfig, rng: Rng
-) -> tuple[list[Message], CreatableTopicResult]:
+) -> Slices[tuple[list[Message], CreatableTopicResult]]:
     """The records of one topic and its answer, or Refused."""
     if topic.name == CLUSTER_METADATA_TOPIC:
         raise Refused(
@@ -96,16 +104,16 @@ def create_topic(
             f"Topic '{topic.name}' collides with existing topic: {other}",
         )
     config_records = created_topic_configs(image, topic, config)
-    partitions = (
-        assigned_partitions(image, topic)
-        if topic.assignments
-        else placed_partitions(image, topic, config, rng)
-    )
+    yield TOPIC_COST
+    if topic.assignments:
+        partitions = yield from assigned_partitions(image, topic)
+    else:
+        partitions = yield from placed_partitions(image, topic, config, rng)
     topic_id = random_uuid(rng)
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
-    records += [
-        partition_record(topic_id, number, state) for number, state in enumerate(partitions)
-    ]
+    records += yield from partition_records(topic_id, 0, partitions)
+    shown = shown_configs(image, topic, config)
+    yield 2 * TOPIC_COST
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -113,9 +121,22 @@ def create_topic(
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=shown_configs(image, topic, config),
+        configs=shown,
     )
     return records, result
+
+
+def partition_records(
+    topic_id: Uuid, first: int, states: Sequence[PartitionState]
+) -> Slices[tuple[Message, ...]]:
+    """Of new partitions, from this number on."""
+    return (
+        yield from each(
+            enumerate(states, first),
+            lambda entry: partition_record(topic_id, *entry),
+            PARTITION_COST,
+        )
+    )
 
 
 def shown_configs(
@@ -135,7 +156,9 @@ def shown_configs(
     )
 
 
-def assigned_partitions(image: MetadataImage, topic: CreatableTopic) -> list[PartitionState]:
+def assigned_partitions(
+    image: MetadataImage, topic: CreatableTopic
+) -> Slices[Sequence[PartitionState]]:
     """Where the caller says which broker gets what."""
     said = "A manual partition assignment was specified, but"
     if topic.replication_factor != -1:
@@ -155,6 +178,7 @@ def assigned_partitions(image: MetadataImage, topic: CreatableTopic) -> list[Par
             image, number, assignment.broker_ids, replication_factor
         )
         replication_factor = len(assignment.broker_ids)
+        yield PARTITION_COST
     if sorted(states) != list(range(len(states))):
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -209,7 +233,7 @@ def require_assignment(
 
 def placed_partitions(
     image: MetadataImage, topic: CreatableTopic, config: BrokerConfig, rng: Rng
-) -> list[PartitionState]:
+) -> Slices[Sequence[PartitionState]]:
     """Where the controller chooses."""
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise Refused(
@@ -226,16 +250,18 @@ def placed_partitions(
         if topic.replication_factor == -1
         else topic.replication_factor
     )
-    return place_new_partitions(image, partition_count(topic, config), factor, rng)
+    count = partition_count(topic, config)
+    return (yield from place_new_partitions(image, count, factor, rng))
 
 
 def place_new_partitions(
     image: MetadataImage, count: int, replication_factor: int, rng: Rng
-) -> list[PartitionState]:
-    states = [
-        new_partition(image, replicas)
-        for replicas in place_replicas(image, count, replication_factor, rng)
-    ]
+) -> Slices[Sequence[PartitionState]]:
+    states = yield from each(
+        place_replicas(image, count, replication_factor, rng),
+        lambda replicas: new_partition(image, replicas),
+        PARTITION_COST,
+    )
     if not all(state.isr for state in states):
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,

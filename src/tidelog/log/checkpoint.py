@@ -51,7 +51,12 @@ def parse_lines(name: str, content: bytes | None) -> list[str]:
 
 def format_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
     """One of the four offset checkpoints."""
-    return format_lines(f"{topic} {index} {offset}" for (topic, index), offset in offsets.items())
+    return format_lines(map(format_offset, offsets.items()))
+
+
+def format_offset(entry: tuple[TopicPartition, Offset]) -> str:
+    (topic, index), offset = entry
+    return f"{topic} {index} {offset}"
 
 
 def parse_offsets(name: str, content: bytes | None) -> dict[TopicPartition, Offset]:

@@ -50,7 +50,7 @@ class Checkpoint(NamedTuple):
     """A small file to replace, as an effect for the shell or by write."""
 
     path: str
-    content: bytes
+    offsets: Mapping[TopicPartition, Offset]
 
 
 class LogDir:
@@ -240,11 +240,11 @@ class LogDir:
         return self._checkpoint(REPLICATION_CHECKPOINT, {**kept, **high_watermarks})
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, Offset]) -> Checkpoint:
-        return Checkpoint(f"{self.path}/{name}", format_offsets(offsets))
+        return Checkpoint(f"{self.path}/{name}", offsets)
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Blocks until it is durable."""
-        self.disk.replace(*checkpoint)
+        self.disk.replace(checkpoint.path, format_offsets(checkpoint.offsets))
 
     def close(
         self, now: Now, high_watermarks: Mapping[TopicPartition, Offset], broker_epoch: int = -1

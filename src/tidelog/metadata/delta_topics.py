@@ -24,6 +24,8 @@ from tidelog.metadata.sorted_map import SortedMap
 from tidelog.types import Uuid
 
 Changes = dict[str, Any]
+PARTITIONS_END = 1 << 31
+"""Above every partition's number."""
 UNCHANGED_LEADER = -2
 UNCHANGED_RECOVERY_STATE = -1
 
@@ -44,16 +46,18 @@ def topic(image: MetadataImage, record: TopicRecord) -> Changes:
 
 def remove_topic(image: MetadataImage, record: RemoveTopicRecord) -> Changes:
     removed = _topic(image, record.topic_id)
-    by_broker, leaderless = image.partitions_by_broker, image.leaderless
-    for number, state in removed.partitions.items():
-        place = TopicPartition(record.topic_id, number)
-        by_broker = _moved(by_broker, place, state.replicas, ())
-        leaderless = leaderless.discard(place)
+    # All of a topic's places lie together: to take them out one by one would take a while.
+    first = TopicPartition(record.topic_id, 0)
+    end = TopicPartition(record.topic_id, PARTITIONS_END)
+    by_broker = image.partitions_by_broker
+    for broker_id in sorted({r for s in removed.partitions.values() for r in s.replicas}):
+        left = by_broker[broker_id].remove_between(first, end)
+        by_broker = by_broker.set(broker_id, left) if left else by_broker.remove(broker_id)
     return {
         "topics": image.topics.remove(removed.name),
         "topic_names": image.topic_names.remove(record.topic_id),
         "partitions_by_broker": by_broker,
-        "leaderless": leaderless,
+        "leaderless": image.leaderless.remove_between(first, end),
         "configs": image.configs.discard((TOPIC_RESOURCE, removed.name)),
     }
 

@@ -103,6 +103,13 @@ class SortedMap(Generic[K, V]):
         """Without this key, which need not be there."""
         return self.remove(key) if key in self else self
 
+    def remove_between(self, first: K, end: K) -> SortedMap[K, V]:
+        """Without the keys from first on, below end."""
+        root, removed = _remove_between(self._root, first, end)
+        while len(root) == 3 and len(root[1]) <= 1:
+            root = root[1][0] if root[1] else EMPTY_LEAF
+        return SortedMap(root, self._size - removed)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SortedMap):
             return NotImplemented
@@ -183,6 +190,28 @@ def _remove(node: Node, key: Any) -> Node:
     children = [*items[:index], _remove(items[index], key), *items[index + 1 :]]
     _mend(children, index)
     return (tuple(_first_key(child) for child in children), tuple(children), None)
+
+
+def _remove_between(node: Node, first: Any, end: Any) -> tuple[Node, int]:
+    """The node without these keys, and how many they were: only the nodes at both ends of the
+    range are looked into, those between are dropped as they are."""
+    keys, items = node[0], node[1]
+    if len(node) == 2:
+        start, stop = bisect_left(keys, first), bisect_left(keys, end)
+        if start >= stop:
+            return node, 0
+        return (keys[:start] + keys[stop:], items[:start] + items[stop:]), stop - start
+    left = max(bisect_right(keys, first) - 1, 0)
+    right = max(bisect_left(keys, end) - 1, left)
+    ends = [_remove_between(items[index], first, end) for index in sorted({left, right})]
+    removed = sum(count for _, count in ends) + sum(map(_size, items[left + 1 : right]))
+    kept = [child for child, _ in ends if child[0]]
+    children = (*items[:left], *kept, *items[right + 1 :])
+    return (tuple(_first_key(child) for child in children), children, None), removed
+
+
+def _size(node: Node) -> int:
+    return sum(map(_size, node[1])) if len(node) == 3 else len(node[0])
 
 
 def _mend(children: list[Node], index: int) -> None:

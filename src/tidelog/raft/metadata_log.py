@@ -14,13 +14,15 @@ from typing import NamedTuple
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
-from tidelog.metadata.batches import LoggedRecord, control_batch, data_batch, read_metadata
+from tidelog.metadata.batches import LoggedRecord, control_batch, read_metadata
 from tidelog.metadata.delta import replay
-from tidelog.metadata.frame import METADATA_VERSION_LATEST, at_level
+from tidelog.metadata.frame import METADATA_VERSION_LATEST, at_level, encode_record
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.snapshot import Snapshot
+from tidelog.slices import Slices, finish
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk
+from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.control_records import (
     KRaftVersionRecord,
@@ -31,6 +33,8 @@ from tidelog.wire.messages.control_records import (
 )
 
 READ_BYTES_MAX = 8 << 20
+RECORD_COST = 50
+"""Microseconds to encode a record and to replay it."""
 
 Committed = Callable[[Now], None]
 
@@ -109,6 +113,12 @@ class MetadataLog:
         self, records: Sequence[Message], now: Now, then: Committed | None = None
     ) -> ErrorCode:
         """Append records as one batch, all or nothing; `then` is called once it is committed."""
+        return finish(self.append_in_slices(records, now, then))
+
+    def append_in_slices(
+        self, records: Sequence[Message], now: Now, then: Committed | None = None
+    ) -> Slices[ErrorCode]:
+        """The same in pieces. Nothing else may be appended before the last of them."""
         if not records:
             # Nothing to wait for, except for what was decided before.
             if then is not None:
@@ -116,21 +126,22 @@ class MetadataLog:
             return ErrorCode.NONE
         # Before the first record there is no level yet, and none of the first ones needs one.
         level = self.latest.metadata_version or METADATA_VERSION_LATEST
-        records = [at_level(record, level) for record in records]
-        base_offset = self.log.log_end_offset
-        batch = data_batch(
-            records,
-            base_offset=base_offset,
-            leader_epoch=self.leader_epoch,
-            timestamp_ms=now.wall_ms,
-            metadata_version=level,
-        )
+        base_offset, image = self.log.log_end_offset, self.latest
+        written: list[Message] = []
+        builder = BatchBuilder()
+        for offset, record in enumerate(records, base_offset):
+            record = at_level(record, level)
+            image = replay(image, record, offset, self.leader_epoch)
+            builder.append(None, encode_record(record, level), timestamp=now.wall_ms)
+            written.append(record)
+            yield RECORD_COST
+        assert base_offset == self.log.log_end_offset, "one decision at a time"
+        batch = builder.build(base_offset=base_offset, partition_leader_epoch=self.leader_epoch)
         appended = self.log.append_built(batch, self.leader_epoch, now)
         if isinstance(appended, ErrorCode):
             return appended
-        for delta, record in enumerate(records):
-            self.latest = replay(self.latest, record, base_offset + delta, self.leader_epoch)
-        self._pending.append(Pending(self.log.log_end_offset, self.latest, records, then))
+        self.latest = image
+        self._pending.append(Pending(self.log.log_end_offset, image, written, then))
         return ErrorCode.NONE
 
     def flushed(self, end_offset: Offset) -> tuple[list[Message], list[Committed]]:

@@ -17,6 +17,7 @@ from tidelog.disk import RealDisk
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.replica.partition import Partition
+from tidelog.slices import finish
 from tidelog.types import ZERO_UUID
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.batch_validation import ValidBatch, validate_produced
@@ -43,7 +44,8 @@ def fill(path: Path) -> None:
     topic = CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    create_topics(Request(19, 7, 1, None, CreateTopicsRequest(topics=(topic,))), broker, NOW)
+    request = Request(19, 7, 1, None, CreateTopicsRequest(topics=(topic,)))
+    finish(create_topics(request, broker, NOW))
     broker.metadata.log.flush(NOW)
     broker.committed_up_to(broker.metadata.log.log_end_offset, NOW)
     hosted = partition(broker)

@@ -11,10 +11,12 @@ from tidelog.client.cluster import Cluster
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClientError
 from tidelog.client.steps import Abandon, Ask, Finish, Pause, Start
+from tidelog.slices import finish
 from tidelog.types import Uuid
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.declare import Message
 from tidelog.wire.frame import FrameReader
+from tidelog.wire.large import decode_large
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.wire.messages.metadata import (
     MetadataResponse,
@@ -24,8 +26,9 @@ from tidelog.wire.messages.metadata import (
 )
 from tidelog.wire.request import (
     Request,
+    Undecoded,
     UnknownVersion,
-    decode_request,
+    decode_any,
     encode_response,
 )
 
@@ -72,7 +75,9 @@ class MemoryBroker:
         return [request.message for request in self.requests if request.key == key]
 
     def _answer(self, frame: memoryview) -> bytes | object:
-        request = decode_request(frame, self.served)
+        request = decode_any(frame, self.served)
+        if isinstance(request.message, Undecoded):
+            request = finish(decode_large(request))
         if isinstance(request.message, UnknownVersion):
             return b"".join(encode_response(request, refuse_version(self.served)))
         self.requests.append(request)

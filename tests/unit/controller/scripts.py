@@ -16,6 +16,7 @@ from tidelog.controller.topic_changes import create_partitions, delete_topics
 from tidelog.controller.topics import create_topics
 from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
+from tidelog.slices import finish
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message
@@ -62,21 +63,21 @@ class Model:
         image, node = self.image, self.config
         match request:
             case CreateTopicsRequest():
-                decision: Any = create_topics(image, request, node, self.rng)
+                decision: Any = finish(create_topics(image, request, node, self.rng))
             case DeleteTopicsRequest():
-                decision = delete_topics(image, request, node)
+                decision = finish(delete_topics(image, request, node))
             case CreatePartitionsRequest():
-                decision = create_partitions(image, request, self.rng)
+                decision = finish(create_partitions(image, request, self.rng))
             case incremental.IncrementalAlterConfigsRequest():
-                decision = alter_configs_incrementally(image, request, node, node_id=1)
+                decision = finish(alter_configs_incrementally(image, request, node, node_id=1))
             case replacing.AlterConfigsRequest():
-                decision = alter_configs(image, request, node, node_id=1)
+                decision = finish(alter_configs(image, request, node, node_id=1))
             case DescribeConfigsRequest():
-                return describe_configs(image, request, node)
+                return finish(describe_configs(image, request, node))
             case UpdateFeaturesRequest():
                 decision = update_features(image, request, node.node_id)
             case ListConfigResourcesRequest():
-                return list_config_resources(image, request.resource_types)
+                return finish(list_config_resources(image, request.resource_types))
             case _:
                 raise AssertionError(request)
         self.write(list(decision.records))

@@ -28,6 +28,7 @@ from tidelog.controller.topics import create_topics
 from tidelog.errors import ErrorCode
 from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord
 from tidelog.metadata.records.topics import ClearElrRecord, PartitionRecord, TopicRecord
+from tidelog.slices import finish
 from tidelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 
@@ -77,7 +78,7 @@ def test_a_forwarded_request_may_name_any_registered_broker(model):
     model.write([broker(2)])
     for name, code in (("2", 0), ("3", 102), ("-1", 42), ("x", 42)):
         request = change(BROKER, name, ("log.retention.ms", SET, "5"))
-        decision = alter_configs_incrementally(model.image, request, model.config)
+        decision = finish(alter_configs_incrementally(model.image, request, model.config))
         assert decision.response.responses[0].error_code == code
 
 
@@ -113,12 +114,8 @@ def test_min_insync_replicas_clears_the_elr_only_while_there_is_one(model):
 
 
 def test_the_records_of_a_topic_are_in_kafkas_order(model):
-    decision = create_topics(
-        model.image,
-        create(topic("u", 2, min_insync_replicas="1", retention_ms="5")),
-        model.config,
-        random.Random(1),
-    )
+    request = create(topic("u", 2, min_insync_replicas="1", retention_ms="5"))
+    decision = finish(create_topics(model.image, request, model.config, random.Random(1)))
     assert [type(record) for record in decision.records] == [
         TopicRecord,
         ConfigRecord,
@@ -167,11 +164,12 @@ def test_what_does_not_parse_is_shown_as_it_is(model):
 
 def test_resources_are_listed_by_type(model):
     model.write([ConfigRecord(resource_type=16, resource_name="m", name="a", value="1")])
-    everything = list_config_resources(model.image, ())
+    everything = finish(list_config_resources(model.image, ()))
     assert [(one.resource_type, one.resource_name) for one in everything.config_resources] == [
         (2, "t"), (4, "1"), (8, "1"), (16, "m"),
     ]  # fmt: skip
-    assert list_config_resources(model.image, (1,)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    unknown = finish(list_config_resources(model.image, (1,)))
+    assert unknown.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_names():

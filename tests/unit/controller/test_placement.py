@@ -32,7 +32,7 @@ def racked(racks, per_rack):
 @pytest.mark.parametrize("seed", range(5))
 def test_leaders_and_replicas_are_even(seed):
     image = cluster(*(broker(number) for number in range(5)))
-    placed = place_replicas(image, 500, 3, random.Random(seed))
+    placed = list(place_replicas(image, 500, 3, random.Random(seed)))
     assert all(len(set(replicas)) == 3 for replicas in placed)
     assert set(Counter(replicas[0] for replicas in placed).values()) == {100}
     counts = Counter(broker for replicas in placed for broker in replicas)
@@ -41,14 +41,14 @@ def test_leaders_and_replicas_are_even(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_replicas_are_in_different_racks(seed):
-    placed = place_replicas(racked(3, 2), 60, 3, random.Random(seed))
+    placed = list(place_replicas(racked(3, 2), 60, 3, random.Random(seed)))
     assert all(len({broker // 10 for broker in replicas}) == 3 for replicas in placed)
     leaders = Counter(replicas[0] for replicas in placed)
     assert set(leaders.values()) == {10}
 
 
 def test_with_fewer_racks_than_replicas_every_rack_has_one():
-    placed = place_replicas(racked(2, 3), 30, 4, random.Random(1))
+    placed = list(place_replicas(racked(2, 3), 30, 4, random.Random(1)))
     for replicas in placed:
         assert len(set(replicas)) == 4
         assert Counter(broker // 10 for broker in replicas) == {0: 2, 1: 2}
@@ -56,25 +56,25 @@ def test_with_fewer_racks_than_replicas_every_rack_has_one():
 
 def test_fenced_brokers_come_last_and_never_lead():
     image = cluster(broker(0), broker(1), broker(2, fenced=True))
-    placed = place_replicas(image, 20, 2, random.Random(1))
+    placed = list(place_replicas(image, 20, 2, random.Random(1)))
     assert {broker for replicas in placed for broker in replicas} == {0, 1}
-    placed = place_replicas(image, 20, 3, random.Random(1))
+    placed = list(place_replicas(image, 20, 3, random.Random(1)))
     assert all(replicas[0] != 2 and 2 in replicas for replicas in placed)
 
 
 def test_one_broker():
-    assert place_replicas(cluster(broker(4)), 3, 1, random.Random(1)) == [[4], [4], [4]]
+    assert list(place_replicas(cluster(broker(4)), 3, 1, random.Random(1))) == [[4], [4], [4]]
 
 
 def test_different_seeds_begin_at_different_brokers():
     image = cluster(*(broker(number) for number in range(5)))
-    first = {place_replicas(image, 1, 1, random.Random(seed))[0][0] for seed in range(40)}
+    first = {next(place_replicas(image, 1, 1, random.Random(seed)))[0] for seed in range(40)}
     assert first == set(range(5))
 
 
 def test_a_broker_whose_directories_are_cordoned_gets_nothing():
     image = cluster(broker(0), broker(1, cordoned_log_dirs=(uuid(2001),)))
-    placed = place_replicas(image, 10, 1, random.Random(1))
+    placed = list(place_replicas(image, 10, 1, random.Random(1)))
     assert {broker for replicas in placed for broker in replicas} == {0}
 
 

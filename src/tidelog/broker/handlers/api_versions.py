@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.purgatory import Delayed
 from tidelog.controller import features as controller
+from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.features import FEATURES, KRAFT_VERSION
+from tidelog.slices import Slices
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.api_versions import (
@@ -19,7 +21,7 @@ from tidelog.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from tidelog.wire.messages.update_features import UpdateFeaturesRequest
+from tidelog.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tidelog.wire.request import Request, Served, UnknownVersion
 
 if TYPE_CHECKING:
@@ -70,11 +72,15 @@ def api_versions(request: Request, broker: Broker, now: Now) -> Message:
     )
 
 
-def update_features(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+def update_features(request: Request, broker: Broker, now: Now) -> Slices[Message | Delayed]:
     message = request.message
     assert isinstance(message, UpdateFeaturesRequest)
-    decision = controller.update_features(broker.metadata.latest, message, broker.node_id)
-    return broker.commit(decision, "results", message.timeout_ms, now)
+
+    def decide() -> Slices[Decision[UpdateFeaturesResponse]]:
+        yield 1
+        return controller.update_features(broker.metadata.latest, message, broker.node_id)
+
+    return (yield from broker.commit(decide, "results", message.timeout_ms, now))
 
 
 def refuse_version(served: Served) -> ApiVersionsResponse:

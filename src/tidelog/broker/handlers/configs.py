@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from tidelog.broker.purgatory import Delayed
 from tidelog.controller import config_changes
 from tidelog.controller import describe_configs as controller
+from tidelog.controller.decision import Decision
 from tidelog.env import Now
+from tidelog.slices import Slices
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.alter_configs import AlterConfigsRequest
+from tidelog.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest
-from tidelog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tidelog.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tidelog.wire.request import Request
 
@@ -24,32 +29,40 @@ COMMIT_TIMEOUT_MS = 30_000
 """These requests do not say how long their sender waits."""
 
 
-def describe_configs(request: Request, broker: Broker, now: Now) -> Message:
+def describe_configs(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, DescribeConfigsRequest)
-    return controller.describe_configs(broker.image, message, broker.static_config)
+    return (yield from controller.describe_configs(broker.image, message, broker.static_config))
 
 
-def list_config_resources(request: Request, broker: Broker, now: Now) -> Message:
+def list_config_resources(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, ListConfigResourcesRequest)
     types = (CLIENT_METRICS_RESOURCE,) if request.version == 0 else message.resource_types
-    return controller.list_config_resources(broker.image, types)
+    return (yield from controller.list_config_resources(broker.image, types))
 
 
-def alter_configs(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+def alter_configs(request: Request, broker: Broker, now: Now) -> Slices[Message | Delayed]:
     message = request.message
     assert isinstance(message, AlterConfigsRequest)
-    decision = config_changes.alter_configs(
-        broker.metadata.latest, message, broker.static_config, node_id=broker.node_id
-    )
-    return broker.commit(decision, "responses", COMMIT_TIMEOUT_MS, now)
+
+    def decide() -> Slices[Decision[AlterConfigsResponse]]:
+        return config_changes.alter_configs(
+            broker.metadata.latest, message, broker.static_config, node_id=broker.node_id
+        )
+
+    return (yield from broker.commit(decide, "responses", COMMIT_TIMEOUT_MS, now))
 
 
-def incremental_alter_configs(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+def incremental_alter_configs(
+    request: Request, broker: Broker, now: Now
+) -> Slices[Message | Delayed]:
     message = request.message
     assert isinstance(message, IncrementalAlterConfigsRequest)
-    decision = config_changes.alter_configs_incrementally(
-        broker.metadata.latest, message, broker.static_config, node_id=broker.node_id
-    )
-    return broker.commit(decision, "responses", COMMIT_TIMEOUT_MS, now)
+
+    def decide() -> Slices[Decision[IncrementalAlterConfigsResponse]]:
+        return config_changes.alter_configs_incrementally(
+            broker.metadata.latest, message, broker.static_config, node_id=broker.node_id
+        )
+
+    return (yield from broker.commit(decide, "responses", COMMIT_TIMEOUT_MS, now))

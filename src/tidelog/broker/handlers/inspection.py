@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices, each
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -36,18 +37,24 @@ BATCHED_SINCE = 4
 KEY_TYPES = (0, 1, 2)
 """Group, transaction, share."""
 NO_COORDINATOR = "groups and transactions are not there yet"
+PARTITION_COST = 5
+"""Microseconds."""
 
 
-def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Message:
+def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, DescribeLogDirsRequest)
     wanted = None
     if message.topics is not None:
-        wanted = {(t.topic, index) for t in message.topics for index in t.partitions}
+        wanted = set[tuple[str, int]]()
+        for topic in message.topics:
+            wanted.update((topic.topic, index) for index in topic.partitions)
+            yield 1 + len(topic.partitions) // 4
     log_dir = broker.log_dir
     usage = log_dir.disk.usage(log_dir.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in broker.hosting.by_name.values():
+    for partition in list(broker.hosting.by_name.values()):
+        yield PARTITION_COST
         if wanted is None or (partition.topic, partition.index) in wanted:
             topics.setdefault(partition.topic, []).append(
                 DescribeLogDirsPartition(
@@ -70,21 +77,18 @@ def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Message:
     return DescribeLogDirsResponse(results=(result,))
 
 
-def describe_producers(request: Request, broker: Broker, now: Now) -> Message:
+def describe_producers(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, DescribeProducersRequest)
-    return DescribeProducersResponse(
-        topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _producers(broker.led(topic.name, index, now), index)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in message.topics
-        )
-    )
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(_producers(broker.led(topic.name, index, now), index))
+            yield PARTITION_COST
+        topics.append(TopicResponse(name=topic.name, partitions=tuple(partitions)))
+        yield 1
+    return DescribeProducersResponse(topics=tuple(topics))
 
 
 def _producers(partition: Partition | ErrorCode, index: int) -> PartitionResponse:
@@ -111,7 +115,7 @@ def _producers(partition: Partition | ErrorCode, index: int) -> PartitionRespons
     )
 
 
-def find_coordinator(request: Request, broker: Broker, now: Now) -> Message:
+def find_coordinator(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     """Nobody, so far: clients retry, and say so if they wait in vain."""
     message = request.message
     assert isinstance(message, FindCoordinatorRequest)
@@ -119,19 +123,14 @@ def find_coordinator(request: Request, broker: Broker, now: Now) -> Message:
     if message.key_type not in KEY_TYPES:
         code, text = ErrorCode.INVALID_REQUEST, f"there is no coordinator type {message.key_type}"
     if message.coordinator_keys:
-        return FindCoordinatorResponse(
-            coordinators=tuple(
-                Coordinator(
-                    key=key,
-                    node_id=-1,
-                    host="",
-                    port=-1,
-                    error_code=code,
-                    error_message=text,
-                )
-                for key in message.coordinator_keys
-            )
+        coordinators = yield from each(
+            message.coordinator_keys,
+            lambda key: Coordinator(
+                key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text
+            ),
+            PARTITION_COST,
         )
+        return FindCoordinatorResponse(coordinators=coordinators)
     if request.version >= BATCHED_SINCE:
         return FindCoordinatorResponse()
     return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)

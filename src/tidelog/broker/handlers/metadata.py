@@ -9,6 +9,7 @@ from tidelog.controller.names import name_complaint
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionState, Topic
+from tidelog.slices import Slices, each
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.describe_cluster import (
@@ -46,46 +47,47 @@ TOPIC_ALL = 3576
 CLUSTER_ALL = 8096
 """Every operation on a topic and on a cluster, a bit each: without authorization all may all."""
 PARTITIONS_A_PAGE_MAX = 2000
+PARTITION_COST = 3
+"""Microseconds."""
 
 
-def metadata(request: Request, broker: Broker, now: Now) -> Message:
+def metadata(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, MetadataRequest)
-    image = broker.image
-    asked = message.topics
-    if request.version < IDS_ASKED_SINCE and any(
-        topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()
-    ):
-        return _refused(message)
+    image, asked = broker.image, message.topics
+    alive = brokers(broker, image)
+    if request.version < IDS_ASKED_SINCE:
+        for wanted in asked or ():
+            if wanted.name is None or wanted.topic_id != ZERO_UUID:
+                return (yield from _refused(message))
+            yield 1
+    operations = TOPIC_ALL if message.include_topic_authorized_operations else NOT_ASKED
+    topics = []
     if asked is None or (not asked and request.version == 0):
-        topics = tuple(_topic(image, topic) for topic in image.topics.values())
+        for known in image.topics.values():
+            topics.append((yield from _topic(image, known, operations)))
     else:
-        topics = tuple(_asked(broker, image, topic, message, now) for topic in asked)
-    if message.include_topic_authorized_operations:
-        topics = tuple(
-            topic if topic.error_code else topic.replace(topic_authorized_operations=TOPIC_ALL)
-            for topic in topics
-        )
+        for wanted in asked:
+            topics.append((yield from _asked(broker, image, wanted, message, operations, now)))
     return MetadataResponse(
-        brokers=brokers(broker, image),
+        brokers=alive,
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=topics,
+        topics=tuple(topics),
         cluster_authorized_operations=(
             CLUSTER_ALL if message.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
 
-def _refused(message: MetadataRequest) -> MetadataResponse:
+def _refused(message: MetadataRequest) -> Slices[MetadataResponse]:
     """Versions 10 and 11 have ids in their form, but nobody could ask by them."""
-    return MetadataResponse(
-        brokers=(),
-        topics=tuple(
-            _no_topic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)
-            for topic in message.topics or ()
-        ),
+    topics = yield from each(
+        message.topics or (),
+        lambda topic: _no_topic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id),
+        PARTITION_COST,
     )
+    return MetadataResponse(brokers=(), topics=topics)
 
 
 def brokers(broker: Broker, image: MetadataImage) -> tuple[MetadataResponseBroker, ...]:
@@ -110,23 +112,25 @@ def _asked(
     image: MetadataImage,
     asked: MetadataRequestTopic,
     message: MetadataRequest,
+    operations: int,
     now: Now,
-) -> MetadataResponseTopic:
+) -> Slices[MetadataResponseTopic]:
+    yield PARTITION_COST
     if asked.topic_id != ZERO_UUID:
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
             return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _topic(image, topic)
+        return (yield from _topic(image, topic, operations))
     if asked.name is None:
         return _no_topic(ErrorCode.INVALID_REQUEST, None)
     topic = image.topic(asked.name)
     if topic is not None:
-        return _topic(image, topic)
+        return (yield from _topic(image, topic, operations))
     if not _is_legal(asked.name):
         return _no_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not message.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
         return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
-    return _no_topic(create_automatically(broker, asked.name, now), asked.name)
+    return _no_topic((yield from create_automatically(broker, asked.name, now)), asked.name)
 
 
 def _is_legal(name: str) -> bool:
@@ -139,15 +143,17 @@ def _no_topic(
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(image: MetadataImage, topic: Topic) -> MetadataResponseTopic:
+def _topic(image: MetadataImage, topic: Topic, operations: int) -> Slices[MetadataResponseTopic]:
+    partitions = yield from each(
+        topic.partitions.items(), lambda entry: _partition(image, *entry), PARTITION_COST
+    )
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(
-            _partition(image, index, state) for index, state in topic.partitions.items()
-        ),
+        partitions=partitions,
+        topic_authorized_operations=operations,
     )
 
 
@@ -212,7 +218,7 @@ def _controllers(broker: Broker) -> list[MetadataResponseBroker]:
     ]
 
 
-def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Message:
+def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     """Topics by name, page by page: the cursor says where the last page ended."""
     message = request.message
     assert isinstance(message, DescribeTopicPartitionsRequest)
@@ -231,13 +237,14 @@ def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Mes
             next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
         topic = image.topic(name)
+        yield PARTITION_COST
         if topic is None:
             topics.append(_undescribed(name))
             continue
         indexes = [index for index in topic.partitions if index >= first]
         shown, rest = indexes[:room], indexes[room:]
         room -= len(shown)
-        topics.append(_described(image, topic, shown))
+        topics.append((yield from _described(image, topic, shown)))
         if rest:
             next_cursor = DescribeTopicPartitionsResponseCursor(
                 topic_name=name, partition_index=rest[0]
@@ -262,9 +269,10 @@ def _undescribed(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 def _described(
     image: MetadataImage, topic: Topic, indexes: list[int]
-) -> DescribeTopicPartitionsResponseTopic:
+) -> Slices[DescribeTopicPartitionsResponseTopic]:
     partitions = []
     for index in indexes:
+        yield PARTITION_COST
         state = topic.partitions[index]
         partitions.append(
             DescribeTopicPartitionsResponsePartition(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.replica.partition import NO_EPOCH, Partition
+from tidelog.slices import Slices
 from tidelog.types import Offset
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.delete_records import (
@@ -41,6 +42,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+KNOWN_BY_HEART = (LATEST, EARLIEST, EARLIEST_LOCAL)
 LEADER_EPOCH_SINCE = 4
 """Older answers have no leader epoch."""
 
@@ -54,35 +56,31 @@ SINCE_VERSION = {
 READ_COMMITTED = 1
 CONSUMER = -1
 HIGH_WATERMARK = -1
+LOOKUP_COST = 5
+TIMESTAMP_COST = 50
+"""Microseconds: what the log knows by heart, and what it has to read for."""
 
 
-def list_offsets(request: Request, broker: Broker, now: Now) -> Message:
+def list_offsets(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, ListOffsetsRequest)
-    counts = Counter(
-        (topic.name, asked.partition_index)
-        for topic in message.topics
-        for asked in topic.partitions
-    )
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _list_one(
-                        ErrorCode.INVALID_REQUEST
-                        if counts[topic.name, asked.partition_index] > 1
-                        else broker.led(topic.name, asked.partition_index, now),
-                        asked,
-                        request.version,
-                        message,
-                    )
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
-    )
+    counts: Counter[tuple[str, int]] = Counter()
+    for topic in message.topics:
+        for asked in topic.partitions:
+            counts[topic.name, asked.partition_index] += 1
+            yield 1
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for asked in topic.partitions:
+            partition: Partition | ErrorCode = ErrorCode.INVALID_REQUEST
+            if counts[topic.name, asked.partition_index] == 1:
+                partition = broker.led(topic.name, asked.partition_index, now)
+            partitions.append(_list_one(partition, asked, request.version, message))
+            yield LOOKUP_COST if asked.timestamp in KNOWN_BY_HEART else TIMESTAMP_COST
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+        yield 1
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _list_one(
@@ -135,21 +133,18 @@ def _find(partition: Partition, timestamp: int, end_offset: Offset) -> tuple[int
     return nothing if found is None else found
 
 
-def offset_for_leader_epoch(request: Request, broker: Broker, now: Now) -> Message:
+def offset_for_leader_epoch(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, OffsetForLeaderEpochRequest)
-    return OffsetForLeaderEpochResponse(
-        topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=tuple(
-                    _epoch_end(broker.led(topic.topic, asked.partition, now), asked)
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
-    )
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for asked in topic.partitions:
+            partitions.append(_epoch_end(broker.led(topic.topic, asked.partition, now), asked))
+            yield LOOKUP_COST
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions)))
+        yield 1
+    return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
 def _epoch_end(partition: Partition | ErrorCode, asked: OffsetForLeaderPartition) -> EpochEndOffset:
@@ -169,25 +164,19 @@ def _epoch_end(partition: Partition | ErrorCode, asked: OffsetForLeaderPartition
     )
 
 
-def delete_records(request: Request, broker: Broker, now: Now) -> Message:
+def delete_records(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, DeleteRecordsRequest)
-    return DeleteRecordsResponse(
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    _delete_below(
-                        broker.led(topic.name, asked.partition_index, now),
-                        asked.partition_index,
-                        asked.offset,
-                    )
-                    for asked in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
-    )
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for asked in topic.partitions:
+            partition = broker.led(topic.name, asked.partition_index, now)
+            partitions.append(_delete_below(partition, asked.partition_index, asked.offset))
+            yield TIMESTAMP_COST
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions)))
+        yield 1
+    return DeleteRecordsResponse(topics=tuple(topics))
 
 
 def _delete_below(

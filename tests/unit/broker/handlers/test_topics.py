@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.unit.node_client import Cluster, create_topic_request, parse_response
 
-from tidelog.broker.hosting import OPENED_A_STEP_MAX
+from tidelog.broker.hosting import OPEN_COST
+from tidelog.broker.jobs import STEP_COST_MAX
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, Flush, Flushed, RemoveTree
@@ -114,10 +116,13 @@ def test_validate_only_changes_nothing(cluster: Cluster) -> None:
     assert directories(cluster) == []
 
 
+OPENED_A_STEP = STEP_COST_MAX // OPEN_COST + 1
+
+
 def test_many_partitions_are_made_a_few_a_step(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.send(create_topic_request("t", 3 * OPENED_A_STEP_MAX))
+    cluster.send(create_topic_request("t", 3 * OPENED_A_STEP))
     node = cluster.shell.node
     assert node is not None
     made: list[int] = []
@@ -130,20 +135,21 @@ def test_many_partitions_are_made_a_few_a_step(
 
     monkeypatch.setattr(node, "step", counted)
     cluster.shell.advance(10)
-    assert [one for one in made if one] == [OPENED_A_STEP_MAX * n for n in (1, 2, 3)]
+    grown = [after - before for before, after in pairwise([0, *made]) if after > before]
+    assert grown == [OPENED_A_STEP] * 3
 
 
 def test_a_partition_is_there_for_who_asks_before_its_turn(cluster: Cluster) -> None:
-    count = 3 * OPENED_A_STEP_MAX
+    count = 3 * OPENED_A_STEP
     cluster.send(create_topic_request("t", count))
     flush = cluster.shell.effects[-1]
     assert isinstance(flush, Flush)
     assert cluster.shell.node is not None
     cluster.shell.node.step(Flushed(flush.token), cluster.shell.now)
-    assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP_MAX
+    assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP
     last = cluster.produce("t", b"a", partition=count - 1)
     assert (last.error_code, last.base_offset) == (0, 0)
-    assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP_MAX + 1
+    assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP + 1
 
 
 @pytest.mark.parametrize("version", range(1, 7))
