@@ -197,7 +197,11 @@ def operated(
         case 2 | 3:
             return changed_list(image, resource, wanted)
         case other:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation type {other}")
+            # What Kafka's brokers look at themselves they refuse; its controller stumbles.
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            if resource.kind == BROKER_RESOURCE:
+                code = ErrorCode.INVALID_REQUEST
+            raise Refused(code, f"Unknown operation type {other}")
 
 
 def changed_list(

@@ -49,7 +49,10 @@ def update_features(
         return Decision([], UpdateFeaturesResponse(error_code=refused.code, error_message=message))
     results = tuple(
         UpdatableFeatureResult(
-            feature=update.feature, error_code=ErrorCode.NONE, error_message=None
+            # Kafka spells out the lack of an error here, and here alone.
+            feature=update.feature,
+            error_code=ErrorCode.NONE,
+            error_message="NONE",
         )
         for update in request.feature_updates
     )

@@ -266,20 +266,12 @@ class Log:
     ) -> tuple[int, Offset, int] | None:
         """Timestamp, offset and leader epoch of the first record that is not older."""
         found = find_timestamp(self.segments, timestamp, self.log_start_offset)
-        return self._with_epoch(found, end_offset)
+        return None if found is None or found[1] >= end_offset else found
 
     def offset_of_max_timestamp(self, end_offset: Offset) -> tuple[int, Offset, int] | None:
         """Of the first record with the greatest timestamp."""
-        return self._with_epoch(
-            find_max_timestamp(self.segments, self.log_start_offset), end_offset
-        )
-
-    def _with_epoch(
-        self, found: tuple[int, Offset] | None, end_offset: Offset
-    ) -> tuple[int, Offset, int] | None:
-        if found is None or found[1] >= end_offset:
-            return None
-        return *found, self.leader_epochs.epoch_for_offset(found[1])
+        found = find_max_timestamp(self.segments)
+        return None if found is None or found[1] >= end_offset else found
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, Offset]:
         """The greatest known epoch not above, and where it ends; (-1, -1) if undefined."""

@@ -12,12 +12,13 @@ from tidelog.wire.batch_reader import Record, read_records
 from tidelog.wire.compression import DecompressedTooLarge, UndecodableData
 from tidelog.wire.records_types import CorruptRecords
 
-TimestampOffset = tuple[int, Offset]
+Found = tuple[int, Offset, int]
+"""Timestamp, offset and leader epoch."""
 
 
 def find_timestamp(
     segments: Segments, timestamp: int, log_start_offset: Offset
-) -> TimestampOffset | None:
+) -> Found | None:
     """The first record that is not older."""
     for segment in segments:
         if segment.size == 0 or segment.largest_timestamp < timestamp:
@@ -29,12 +30,13 @@ def find_timestamp(
                 continue
             for record in _records(segment, at):
                 if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                    return record.timestamp, record.offset
+                    return record.timestamp, record.offset, header.partition_leader_epoch
     return None
 
 
-def find_max_timestamp(segments: Segments, log_start_offset: Offset) -> TimestampOffset | None:
-    """The first record with the greatest timestamp."""
+def find_max_timestamp(segments: Segments) -> Found | None:
+    """The first record with the greatest timestamp; as in Kafka, of all that the segments hold,
+    be it below the log's start."""
     greatest: tuple[int, Segment] | None = None
     for segment in segments:
         # Without timestamps the largest one is the file's, which is no record's.
@@ -44,33 +46,19 @@ def find_max_timestamp(segments: Segments, log_start_offset: Offset) -> Timestam
     if greatest is None:
         return None
     segment = greatest[1]
-    found = _max_in_batch(segment, segment.locate(segment.max_timestamp_offset))
-    if found is None or found[1] >= log_start_offset:
-        return found
-    return _max_from(segments, log_start_offset)
+    return _max_in_batch(segment, segment.locate(segment.max_timestamp_offset))
 
 
-def _max_from(segments: Segments, start_offset: Offset) -> TimestampOffset | None:
-    """Where the greatest one has been deleted, every batch has to be looked at."""
-    best: tuple[int, Segment, int] | None = None
-    for segment in segments.from_offset(start_offset):
-        for position, header in segment.headers(segment.locate(start_offset)):
-            if header.base_offset >= start_offset and (
-                best is None or header.max_timestamp > best[0]
-            ):
-                best = header.max_timestamp, segment, position
-    return None if best is None else _max_in_batch(best[1], best[2])
-
-
-def _max_in_batch(segment: Segment, position: int) -> TimestampOffset | None:
+def _max_in_batch(segment: Segment, position: int) -> Found | None:
     batch = segment.batch_at(position)
     if batch.attributes & LOG_APPEND_TIME:
-        return batch.max_timestamp, batch.base_offset
+        return batch.max_timestamp, batch.base_offset, batch.partition_leader_epoch
     found = _read(segment, position, batch)
     if not found:
         return None  # compaction left the offsets only
     greatest = max(record.timestamp for record in found)
-    return next((r.timestamp, r.offset) for r in found if r.timestamp == greatest)
+    offset = next(record.offset for record in found if record.timestamp == greatest)
+    return greatest, offset, batch.partition_leader_epoch
 
 
 def _records(segment: Segment, position: int) -> list[Record]:

@@ -83,8 +83,10 @@ def test_a_forwarded_request_may_name_any_registered_broker(model):
 
 
 def test_an_unknown_operation(model):
-    code, message = result(model.ask(change(TOPIC, "t", ("retention.ms", 9, "5"))))
-    assert (code, message) == (ErrorCode.INVALID_REQUEST, "Unknown operation type 9")
+    kinds = {TOPIC: ErrorCode.UNKNOWN_SERVER_ERROR, BROKER: ErrorCode.INVALID_REQUEST}
+    for (kind, expected), name in zip(kinds.items(), ("t", "1"), strict=True):
+        code, message = result(model.ask(change(kind, name, ("log.retention.ms", 9, "5"))))
+        assert (code, message) == (expected, "Unknown operation type 9")
 
 
 def test_an_unchanged_value_of_a_topic_is_no_record_but_one_of_a_broker(model):

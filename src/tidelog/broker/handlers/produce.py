@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.broker.delayed_produce import wait_for_flushes
+from tidelog.broker.handlers.produce_request import (
+    ATTRIBUTES_LOW_BYTE,
+    has_transactional,
+    named_once,
+    names_several,
+)
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
@@ -34,7 +40,6 @@ HEAVY_BYTES_MIN = 4 << 20
 """Records of this size take some milliseconds; compressed ones that many times as long."""
 COMPRESSED_WEIGHT = 40
 BASE_OFFSET_END = 8
-ATTRIBUTES_LOW_BYTE = 22
 
 
 class Disconnect(NamedTuple):
@@ -48,6 +53,11 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
     assert isinstance(message, ProduceRequest)
     if message.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
+    if names_several(message):
+        message = named_once(message)
+        if message.transactional_id is None and has_transactional(message):
+            refused = _refuse_all(message, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return refused if message.acks else _disconnect_on_error(refused)
     topics = []
     for topic in message.topic_data:
         answers = []

@@ -13,6 +13,7 @@ from tidelog.events import Flush, StopProcess
 from tidelog.types import ZERO_UUID
 from tidelog.wire.batch import CONTROL, TRANSACTIONAL, BatchWalk, renew_crc
 from tidelog.wire.compression import Compression
+from tidelog.wire.declare import Message
 from tidelog.wire.messages import api_versions, produce
 
 PRODUCE, API_VERSIONS = 0, 18
@@ -126,6 +127,54 @@ def test_a_transaction_without_a_coordinator_is_refused(cluster: Cluster) -> Non
     answer = cluster.produce_records("t", batch, transactional_id="x")
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert cluster.partition("t").last_stable_offset == cluster.log_end_offset("t") == 0
+
+
+@pytest.fixture
+def two() -> Cluster:
+    """With a topic of two partitions."""
+    two = Cluster()
+    two.create_topic("t", 2)
+    return two
+
+
+def to_partitions(*topics: list[tuple[int, bytes]], acks: int = -1) -> Message:
+    """A Produce to topic t, each of whose topics names the partitions that it says."""
+    data = tuple(
+        produce.TopicProduceData(
+            name="t",
+            partition_data=tuple(
+                produce.PartitionProduceData(index=index, records=records)
+                for index, records in partitions
+            ),
+        )
+        for partitions in topics
+    )
+    return produce.ProduceRequest(transactional_id=None, acks=acks, timeout_ms=1, topic_data=data)
+
+
+def test_of_a_partition_named_twice_the_last_records_count(two: Cluster) -> None:
+    """As in Apache Kafka; and one that is not named twice beside it gets its own."""
+    first, second, other = (two.batch(value) for value in (b"1", b"2", b"other"))
+    for request in (
+        to_partitions([(0, first), (1, other), (0, second)]),
+        to_partitions([(0, first)], [(1, other), (0, second)]),
+    ):
+        (topic,) = two.ask(request, 9).responses
+        assert [p.index for p in topic.partition_responses] == [0, 1]
+        assert [p.error_code for p in topic.partition_responses] == [0, 0]
+    assert two.values("t") == [b"2", b"2"]
+    assert two.values("t", partition=1) == [b"other"] * 2
+
+
+def test_one_transactional_batch_refuses_the_whole_request(two: Cluster) -> None:
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    batch = two.batch(b"a", attributes=TRANSACTIONAL, **fields)
+    both = [(0, batch), (1, two.batch(b"b"))]
+    (topic,) = two.ask(to_partitions(both), 9).responses
+    assert [p.error_code for p in topic.partition_responses] == [53, 53]
+    two.send(to_partitions(both, acks=0), 9)
+    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in two.shell.closed[two.connection]
+    assert (two.log_end_offset("t"), two.log_end_offset("t", 1)) == (0, 0)
 
 
 def test_too_large_too_old_too_new_and_without_a_key() -> None:
