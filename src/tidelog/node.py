@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import Disconnect, produce_single
 from tidelog.broker.jobs import Job
 from tidelog.broker.purgatory import Delayed
-from tidelog.broker.router import HANDLERS, Answer
+from tidelog.broker.router import HANDLERS, LARGE_HANDLERS, Answer
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
     CloseConnection,
@@ -45,6 +46,9 @@ ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
 """An answer, or what there is instead of one."""
+WOKEN_AT_ONCE_MAX = 30
+WOKEN_COST = 50
+"""Long polls that one step looks at, and microseconds for each."""
 WAITING_MAX = 1000
 """Answers that may wait in one connection's row: beyond that we stop reading from it."""
 
@@ -63,7 +67,8 @@ class Waiting:
 
 
 class Node:
-    """One process of a cluster. Invariant: between two steps nothing is ready but unsent."""
+    """One process of a cluster. Invariant: between two steps nothing is ready but unsent, except
+    for what jobs have still to do."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -106,7 +111,7 @@ class Node:
         effects: list[Effect] = []
         for delayed in list(self._places):
             if not delayed.waits_for_disk:
-                self.broker.purgatory.complete(delayed, delayed.expire(now))
+                self.broker.purgatory.end(delayed, now)
         self._settle(now, effects)
         return effects
 
@@ -165,7 +170,7 @@ class Node:
         except DecodeError as error:
             return Disconnect(str(error))
         self.broker.listener = event.listener
-        answer = HANDLERS[request.key](request, self.broker, now)
+        answer = LARGE_HANDLERS[request.key](request, self.broker, now)
         return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _in_slices(self, waiting: Waiting, slices: Slices[Answer]) -> Slices[Encoded]:
@@ -217,6 +222,10 @@ class Node:
         """Complete what this step made possible, until nothing more comes of it."""
         broker = self.broker
         while broker.woken:
+            if len(broker.woken) > WOKEN_AT_ONCE_MAX:
+                woken_fetches, broker.woken = broker.woken, {}
+                broker.jobs.start(self._look_at(woken_fetches, now), now)
+                break
             woken, _ = broker.woken.popitem()
             woken.maybe_complete(now)
         completed = broker.purgatory.completed
@@ -227,6 +236,12 @@ class Node:
         if broker.effects:
             effects += broker.effects
             broker.effects = []
+
+    def _look_at(self, woken: dict[DelayedFetch, None], now: Now) -> Slices[None]:
+        """Very many long polls of what has changed."""
+        for fetch in woken:
+            fetch.maybe_complete(now)
+            yield WOKEN_COST
 
     def _answer_delayed(self, delayed: Delayed, now: Now) -> None:
         place = self._places.pop(delayed, None)

@@ -46,7 +46,7 @@ from tidelog.wire.messages import (
 WIDE = "wide"
 """The topic with very many partitions."""
 LONG_POLLS = 500
-ELEMENTS = 190_000
+ELEMENTS = 90_000
 """In one request; a few more are refused."""
 
 

@@ -221,7 +221,7 @@ class Broker:
             if partition.log.must_flush(now):
                 self._flush_log(partition, now)
                 yield FLUSH_COST
-            yield 2
+            yield 3
 
     def when_flushed(
         self, partition: Partition, end_offset: Offset, then: Callable[[Now], None], now: Now

@@ -7,12 +7,13 @@ tell it: an idle partition costs a fetch nothing, however many there are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.env import Rng
 from tidelog.errors import ErrorCode
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
 
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 EVICTABLE_AFTER_MS = 120_000
 """A session that was not used for this long makes room for a new one."""
 EPOCH_MAX = (1 << 31) - 1
+PIECE = 50
+UPDATE_COST = 150
+"""Partitions that are one piece of work (slices.py), and microseconds for it."""
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
+T = TypeVar("T")
 PartitionKey = tuple[str | Uuid, int]
 """A topic's name, or its id where the request has ids; and the partition's index."""
 
@@ -131,6 +136,31 @@ class FetchSession:
         for key in list(self.partitions):
             self._drop(key)
 
+    def close_in_slices(self) -> Slices[None]:
+        for some in pieces(list(self.partitions)):
+            for key in some:
+                self._drop(key)
+            yield UPDATE_COST
+
+    def update_in_slices(self, request: FetchRequest) -> Slices[None]:
+        """As update does, for a request that names very many partitions."""
+        empty = request.replace(topics=(), forgotten_topics_data=())
+        for topic in request.topics:
+            for some in pieces(topic.partitions):
+                self.update(empty.replace(topics=(topic.replace(partitions=some),)))
+                yield UPDATE_COST
+        for forgotten in request.forgotten_topics_data:
+            for indexes in pieces(forgotten.partitions):
+                one = forgotten.replace(partitions=indexes)
+                self.update(empty.replace(forgotten_topics_data=(one,)))
+                yield UPDATE_COST
+
+
+def pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The same items, a few at a time; once none, if there are none."""
+    for start in range(0, len(items) or 1, PIECE):
+        yield items[start : start + PIECE]
+
 
 class FetchSessions:
     """All sessions of a broker, at most `slots`; beyond that new ones replace old ones."""
@@ -151,6 +181,18 @@ class FetchSessions:
         self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
     ) -> FetchSession | ErrorCode:
         """The session that a request means, updated by it: a new, an old or a passing one."""
+        session = self.find(
+            request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms
+        )
+        if not isinstance(session, ErrorCode):
+            session.update(request)
+            self.drop_if_empty(session)
+        return session
+
+    def find(
+        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+    ) -> FetchSession | ErrorCode:
+        """The session that a request means, still to be updated by it."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(request.session_id)
             session_id = NO_SESSION
@@ -171,11 +213,12 @@ class FetchSessions:
                 return found
             session = found
         session.last_used_ms = now_ms
-        session.update(request)
+        return session
+
+    def drop_if_empty(self, session: FetchSession) -> None:
         if session.id != NO_SESSION and not session.partitions:
             self._remove(session.id)
             session.id = NO_SESSION
-        return session
 
     def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         session = self._sessions.get(request.session_id)

@@ -52,6 +52,8 @@ class Hosting:
         """Partitions that stay offline, by id: a deletion does not name the topic."""
         self.flushing: dict[Partition, None] = {}
         """Those with flush.messages: their producers wait for the disk."""
+        self.recompressing: dict[Partition, None] = {}
+        """Those with a compression.type of their own: to judge their records takes longer."""
 
     def find_by_id(self, topic_id: Uuid, index: int, now: Now) -> Partition | ErrorCode:
         topic = self.broker.image.topic_by_id(topic_id)
@@ -159,14 +161,18 @@ class Hosting:
             high_watermark=log_dir.high_watermarks.get(key, 0),
         )
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
-        self._note_flushing(partition)
+        self._note_configs(partition)
         return partition
 
-    def _note_flushing(self, partition: Partition) -> None:
+    def _note_configs(self, partition: Partition) -> None:
         if partition.flushes:
             self.flushing[partition] = None
         else:
             self.flushing.pop(partition, None)
+        if partition.log.config.compression_type != "producer":
+            self.recompressing[partition] = None
+        else:
+            self.recompressing.pop(partition, None)
 
     def _remove_topic(self, topic_id: Uuid, now: Now) -> Slices[None]:
         """Renamed at once, deleted when nobody can be reading any more."""
@@ -182,6 +188,7 @@ class Hosting:
                 delay_ms = partition.log.config.file_delete_delay_ms
                 del self.by_name[key]
                 self.flushing.pop(partition, None)
+                self.recompressing.pop(partition, None)
             if key is not None:
                 paths.append(self.broker.log_dir.delete(*key, self.broker.rng.randbytes(16)))
             if partition is not None:
@@ -221,7 +228,7 @@ class Hosting:
                 partition = self.by_id.get((topic_id, index))
                 if partition is not None:
                     partition.reconfigure(config)
-                    self._note_flushing(partition)
+                    self._note_configs(partition)
                     yield 5
 
     def fail(self, reason: str) -> None:

@@ -11,6 +11,7 @@ from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
 from tidelog.wire.declare import Message
 
+EXPIRED_A_STEP_MAX = 30
 DONE_MAX = 1000
 """So many deadlines of what is done are kept before they are thrown out."""
 
@@ -29,8 +30,8 @@ class Delayed:
         self.answer: Message | None = None
         self.is_done = False
 
-    def expire(self, now: Now) -> Message:
-        """The answer when time is up."""
+    def expire(self, now: Now) -> Message | None:
+        """The answer when time is up; None if it takes more than a step to make it."""
         raise AssertionError(f"{type(self).__name__} does not say")
 
     def forget(self) -> None:
@@ -80,13 +81,21 @@ class Purgatory:
             delayed.forget()
 
     def expire(self, now: Now) -> None:
-        """Answer what has waited long enough."""
-        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+        """Answer what has waited long enough, as far as a step allows: the next one comes at
+        once, because the deadline of the others has passed."""
+        for _ in range(EXPIRED_A_STEP_MAX):
+            if not self._deadlines or self._deadlines[0][0] > now.monotonic_ms:
+                return
             _, _, delayed = heapq.heappop(self._deadlines)
-            self._done_count -= delayed.is_done
+            self._done_count -= 1  # as it was counted when it was done, or will be
             if not delayed.is_done:
-                self.complete(delayed, delayed.expire(now))
-                self._done_count -= 1
+                self.end(delayed, now)
+
+    def end(self, delayed: Delayed, now: Now) -> None:
+        """Its time is up."""
+        answer = delayed.expire(now)
+        if answer is not None:
+            self.complete(delayed, answer)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -55,6 +55,13 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
 }
 
+LARGE_HANDLERS: dict[int, Handler] = HANDLERS | {
+    ApiKey.PRODUCE: produce.produce_in_slices,
+    ApiKey.FETCH: fetch.fetch_in_slices,
+}
+"""For requests of very many elements: the two that are not written as generators, because they
+have to be fast where there are few, have others for those."""
+
 SERVED: Served = {
     key: (APIS[key].versions[0], APIS[key].versions[1] - APIS[key].latest_is_unstable)
     for key in HANDLERS

@@ -41,7 +41,8 @@ class Upkeep:
         every(config.log_retention_check_interval_ms, first_ms, self._begin_retention)
 
     def _high_watermarks(self, now: Now) -> None:
-        marks = {key: p.high_watermark for key, p in self._broker.hosting.by_name.items()}
+        partitions = list(self._broker.hosting.by_name.items())
+        marks = ((key, partition.high_watermark) for key, partition in partitions)
         self._begin_to_write(self._broker.log_dir.high_watermark_checkpoint(marks), now)
 
     def _recovery_points(self, now: Now) -> None:
@@ -54,7 +55,7 @@ class Upkeep:
         self._broker.jobs.add(self._write(checkpoint), now)
 
     def _write(self, checkpoint: Checkpoint) -> Slices[None]:
-        lines = yield from each(checkpoint.offsets.items(), format_offset, 1)
+        lines = yield from each(checkpoint.offsets, format_offset, 2)
         self._broker.effects.append(ReplaceFile(checkpoint.path, format_lines(lines)))
 
     def _begin_retention(self, now: Now) -> None:

@@ -38,7 +38,7 @@ from tidelog.wire.messages.list_config_resources import (
 )
 
 RESOURCE_COST = 60
-ENTRY_COST = 10
+ENTRY_COST = 20
 """Microseconds for a resource, and for each of its configs."""
 LISTED_RESOURCES = (
     TOPIC_RESOURCE,

@@ -17,7 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, Topic
 from tidelog.metadata.records.topics import RemoveTopicRecord
 from tidelog.slices import Slices, each
-from tidelog.types import ZERO_UUID
+from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -46,16 +46,20 @@ def delete_topics(
     wanted = request.topics or tuple(
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
     )
-    counts = Counter((state.name, state.topic_id) for state in wanted)
+    counts: Counter[tuple[str | None, Uuid]] = Counter()
+    for state in wanted:
+        counts[state.name, state.topic_id] += 1
+        yield 1
     records: list[Message] = []
     results: list[DeletableTopicResult] = []
     removed: set[str] = set()
-    for state in dict.fromkeys(wanted):
+    for (name, topic_id), times in counts.items():
         yield PARTITION_COST
+        state = DeleteTopicState(name=name, topic_id=topic_id)
         try:
             if not config.delete_topic_enable:
                 raise Refused(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-            if counts[state.name, state.topic_id] > 1:
+            if times > 1:
                 kind = "id" if state.name is None else "name"
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
             topic = topic_to_delete(image, state)

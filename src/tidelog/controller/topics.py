@@ -45,8 +45,12 @@ def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, config: BrokerConfig, rng: Rng
 ) -> Slices[Decision[CreateTopicsResponse]]:
     """Every topic by itself is made or refused; what is made stands in one batch."""
-    counts = Counter(topic.name for topic in request.topics)
-    planned = sum(partition_count(topic, config) for topic in request.topics)
+    counts: Counter[str] = Counter()
+    planned = 0
+    for topic in request.topics:
+        counts[topic.name] += 1
+        planned += partition_count(topic, config)
+        yield 1
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
     answered: set[str] = set()

@@ -4,7 +4,7 @@ meta.properties and the marker of a clean shutdown. Each is replaced whole."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.types import Offset, Uuid, format_uuid, parse_uuid
@@ -31,7 +31,7 @@ class MalformedFile(Exception):
 def format_lines(entries: Iterable[str]) -> bytes:
     """Version, count, entries."""
     lines = list(entries)
-    return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def parse_lines(name: str, content: bytes | None) -> list[str]:
@@ -49,9 +49,9 @@ def parse_lines(name: str, content: bytes | None) -> list[str]:
     return lines
 
 
-def format_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
+def format_offsets(offsets: Iterable[tuple[TopicPartition, Offset]]) -> bytes:
     """One of the four offset checkpoints."""
-    return format_lines(map(format_offset, offsets.items()))
+    return format_lines(map(format_offset, offsets))
 
 
 def format_offset(entry: tuple[TopicPartition, Offset]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from tidelog.env import Disk, Now
@@ -47,10 +48,11 @@ class UnknownDirectory(Exception):
 
 
 class Checkpoint(NamedTuple):
-    """A small file to replace, as an effect for the shell or by write."""
+    """A small file to replace, as an effect for the shell or by write. There may be so many
+    offsets that they are asked for a few at a time."""
 
     path: str
-    offsets: Mapping[TopicPartition, Offset]
+    offsets: Iterable[tuple[TopicPartition, Offset]]
 
 
 class LogDir:
@@ -218,29 +220,34 @@ class LogDir:
 
     def recovery_point_checkpoint(self) -> Checkpoint:
         """To be written every 60 s, after truncations, and on a clean stop."""
-        offsets = {key: log.recovery_point for key, log in self.logs.items()}
-        kept = {key: self._recovery_points.get(key, 0) for key in self.damaged}
-        return self._checkpoint(RECOVERY_POINT_CHECKPOINT, {**offsets, **kept})
+        offsets = ((key, log.recovery_point) for key, log in list(self.logs.items()))
+        kept = [(key, self._recovery_points.get(key, 0)) for key in self.damaged]
+        return self._checkpoint(RECOVERY_POINT_CHECKPOINT, offsets, kept)
 
     def log_start_checkpoint(self) -> Checkpoint:
         """To be written every 60 s, after DeleteRecords, and on a clean stop."""
-        offsets = {
-            key: log.log_start_offset
-            for key, log in self.logs.items()
+        offsets = (
+            (key, log.log_start_offset)
+            for key, log in list(self.logs.items())
             if log.log_start_offset > log.segments[0].base_offset
-        }
-        kept = {key: self._log_starts[key] for key in self.damaged if key in self._log_starts}
-        return self._checkpoint(LOG_START_CHECKPOINT, {**offsets, **kept})
+        )
+        kept = [(key, self._log_starts[key]) for key in self.damaged if key in self._log_starts]
+        return self._checkpoint(LOG_START_CHECKPOINT, offsets, kept)
 
     def high_watermark_checkpoint(
-        self, high_watermarks: Mapping[TopicPartition, Offset]
+        self, high_watermarks: Iterable[tuple[TopicPartition, Offset]]
     ) -> Checkpoint:
         """To be written every 5 s, and on a clean stop."""
-        kept = {k: self.high_watermarks[k] for k in self.damaged if k in self.high_watermarks}
-        return self._checkpoint(REPLICATION_CHECKPOINT, {**kept, **high_watermarks})
+        kept = [(k, self.high_watermarks[k]) for k in self.damaged if k in self.high_watermarks]
+        return self._checkpoint(REPLICATION_CHECKPOINT, high_watermarks, kept)
 
-    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, Offset]) -> Checkpoint:
-        return Checkpoint(f"{self.path}/{name}", offsets)
+    def _checkpoint(
+        self,
+        name: str,
+        offsets: Iterable[tuple[TopicPartition, Offset]],
+        kept: list[tuple[TopicPartition, Offset]],
+    ) -> Checkpoint:
+        return Checkpoint(f"{self.path}/{name}", chain(offsets, kept))
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Blocks until it is durable."""
@@ -255,7 +262,7 @@ class LogDir:
             log.close(now)
         self.write(self.recovery_point_checkpoint())
         self.write(self.log_start_checkpoint())
-        self.write(self.high_watermark_checkpoint(high_watermarks))
+        self.write(self.high_watermark_checkpoint(high_watermarks.items()))
         if not self.damaged:
             marker = f"{self.path}/{CLEAN_SHUTDOWN}"
             self.disk.replace(marker, format_clean_shutdown(broker_epoch))

@@ -138,7 +138,9 @@ class Shell:
         self, connection: Connection, request: Request | SingleProduce, listener: str
     ) -> bool:
         connection.last_active_ms = self._active_ms
-        if isinstance(request, Request) and request.key == ApiKey.PRODUCE and is_heavy(request):
+        if isinstance(request, Request) and (
+            request.key == ApiKey.PRODUCE and is_heavy(request, self.node.broker)
+        ):
             self._judge(connection, request, listener)
             return False
         self.step(Received(connection.id, request, listener))

@@ -11,8 +11,9 @@ from tidelog.wire.codec import sliced_decoder, sliced_encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.request import Request, Undecoded, framed
 
-REQUEST_ELEMENTS_MAX = 200_000
-"""Array elements and tags of one request: already to free so many objects takes some 10 ms."""
+REQUEST_ELEMENTS_MAX = 100_000
+"""Array elements and tags of one request: to free so many objects alone takes some milliseconds,
+and that cannot be cut."""
 PARTS_MAX = 500
 """So many small buffers become one: whoever sends them should not have to look at each."""
 

@@ -79,17 +79,17 @@ def test_a_checkpoint_that_lies_is_refused_scenario_22(directory):
 
 def test_a_crash_before_the_rename_leaves_the_old_checkpoint_scenario_22(directory):
     disk = directory.disk
-    directory.write(directory.high_watermark_checkpoint({("a", 3): 5}))
+    directory.write(directory.high_watermark_checkpoint([(("a", 3), 5)]))
     operations = disk.operations
-    directory.write(directory.high_watermark_checkpoint({("a", 3): 9}))
+    directory.write(directory.high_watermark_checkpoint([(("a", 3), 9)]))
     for crash_at in range(operations, disk.operations):
         again = SimulatedDisk()
         victim = LogDir(again, "data")
         victim.open()
-        victim.write(victim.high_watermark_checkpoint({("a", 3): 5}))
+        victim.write(victim.high_watermark_checkpoint([(("a", 3), 5)]))
         again.crash_at = again.operations + crash_at - operations
         with pytest.raises(Crashed):
-            victim.write(victim.high_watermark_checkpoint({("a", 3): 9}))
+            victim.write(victim.high_watermark_checkpoint([(("a", 3), 9)]))
         for survivor in (again.crash(), again.copy()):
             reader = LogDir(survivor, "data")
             reader.open()

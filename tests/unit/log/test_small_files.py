@@ -50,7 +50,7 @@ TOPICS = st.text("abc.-_", min_size=1, max_size=9)
 
 @given(st.dictionaries(st.tuples(TOPICS, st.integers(0, 99)), st.integers(0, 2**63 - 1)))
 def test_offset_checkpoints(offsets):
-    content = format_offsets(offsets)
+    content = format_offsets(offsets.items())
     assert parse_offsets("x", content) == offsets
     assert content.endswith(b"\n")
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,8 +153,9 @@ def test_large_compressed_records_are_judged_in_a_thread_and_keep_their_place(
 ) -> None:
     heavy = produce_request(random.Random(0).randbytes(200_000), Compression.LZ4)
     light = produce_request(b"light")
-    assert is_heavy(Request(0, 9, 1, None, heavy))
-    assert not is_heavy(Request(0, 9, 1, None, light))
+    broker: Any = SimpleNamespace(hosting=SimpleNamespace(recompressing={}))
+    assert is_heavy(Request(0, 9, 1, None, heavy), broker)
+    assert not is_heavy(Request(0, 9, 1, None, light), broker)
 
     async def test(server: Server) -> None:
         client = await server.client()

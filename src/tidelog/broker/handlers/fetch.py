@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession
+from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession, pieces
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import FileSlice, Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import OffsetOutOfRange
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices
 from tidelog.types import Offset
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.fetch import (
@@ -25,6 +27,11 @@ from tidelog.wire.request import Request
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
+AT_ONCE_MAX = 150
+"""Partitions that are looked at in one go; READ_COST and TELL_COST are microseconds for one
+piece of more than that (slices.py)."""
+READ_COST = 600
+TELL_COST = 100
 READ_COMMITTED = 1
 BASE_OFFSET_BYTES = 8
 TOPIC_IDS_SINCE = 13
@@ -32,7 +39,9 @@ ANY_REPLICA_SINCE = 11
 """Older consumers do not know that followers can serve them."""
 
 
-def fetch(request: Request, broker: Broker, now: Now) -> Message | Delayed:
+def fetch(
+    request: Request, broker: Broker, now: Now
+) -> Message | Delayed | Slices[Message | Delayed]:
     message = request.message
     assert isinstance(message, FetchRequest)
     replica_id = max(message.replica_id, message.replica_state.replica_id)
@@ -45,10 +54,40 @@ def fetch(request: Request, broker: Broker, now: Now) -> Message | Delayed:
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session, session_id=NO_SESSION, responses=())
     reading = Reading(broker, session, message, request.version, replica_id=replica_id)
+    if len(session.changed) > AT_ONCE_MAX:
+        return _read_in_slices(reading, message, now)
     reading.collect(now)
     if message.max_wait_ms <= 0 or not session.partitions or reading.is_enough:
         return reading.respond()
     return DelayedFetch(reading, now.monotonic_ms + message.max_wait_ms)
+
+
+def fetch_in_slices(request: Request, broker: Broker, now: Now) -> Slices[Message | Delayed]:
+    """The same for a request that names very many partitions."""
+    message = request.message
+    assert isinstance(message, FetchRequest)
+    replica_id = max(message.replica_id, message.replica_state.replica_id)
+    session = broker.fetch_sessions.find(
+        message,
+        uses_topic_ids=request.version >= TOPIC_IDS_SINCE,
+        is_follower=replica_id >= 0,
+        now_ms=now.monotonic_ms,
+    )
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session, session_id=NO_SESSION, responses=())
+    yield from session.update_in_slices(message)
+    broker.fetch_sessions.drop_if_empty(session)
+    reading = Reading(broker, session, message, request.version, replica_id=replica_id)
+    return (yield from _read_in_slices(reading, message, now))
+
+
+def _read_in_slices(reading: Reading, message: FetchRequest, now: Now) -> Slices[Message | Delayed]:
+    yield from reading.collect_in_slices(now)
+    if message.max_wait_ms <= 0 or not reading.session.partitions or reading.is_enough:
+        return (yield from reading.respond_in_slices())
+    delayed = DelayedFetch(reading, now.monotonic_ms + message.max_wait_ms)
+    delayed.wake()  # for what has changed since it was read
+    return delayed
 
 
 class DelayedFetch(Delayed):
@@ -60,20 +99,49 @@ class DelayedFetch(Delayed):
         self.session = reading.session
         self.session_epoch = reading.session.expected_epoch
         self.session.waiting = self
+        self._is_reading = self._is_woken = self._must_answer = False
+        """Of very many partitions, in pieces; meanwhile it was woken again, or its time is up."""
 
     def wake(self) -> None:
         """Something changed. The node looks at it once, when this step's appends are done."""
         self.reading.broker.woken[self] = None
 
     def maybe_complete(self, now: Now) -> None:
-        if not self.is_done:
-            self.reading.collect(now)
-            if self.reading.is_enough:
-                self.reading.broker.purgatory.complete(self, self._answer())
+        if self.is_done:
+            return
+        if self.reading.count > AT_ONCE_MAX:
+            self._read_in_slices(now)
+            return
+        self.reading.collect(now)
+        if self.reading.is_enough:
+            self.reading.broker.purgatory.complete(self, self._answer())
 
-    def expire(self, now: Now) -> Message:
+    def expire(self, now: Now) -> Message | None:
+        if self.reading.count > AT_ONCE_MAX or self._is_reading:
+            self._must_answer = True
+            self._read_in_slices(now)
+            return None
         self.reading.collect(now)
         return self._answer()
+
+    def _read_in_slices(self, now: Now) -> None:
+        self._is_woken = True
+        if not self._is_reading:
+            self._is_reading = True
+            self.reading.broker.jobs.start(self._complete_in_slices(now), now)
+
+    def _complete_in_slices(self, now: Now) -> Slices[None]:
+        while self._is_woken and not self.is_done:
+            self._is_woken = False
+            yield from self.reading.collect_in_slices(now)
+            if self.reading.is_enough or self._must_answer:
+                if self.session.expected_epoch == self.session_epoch:
+                    answer = yield from self.reading.respond_in_slices()
+                else:
+                    answer = self._answer()
+                self.is_large = True
+                self.reading.broker.purgatory.complete(self, answer)
+        self._is_reading = False
 
     def _answer(self) -> FetchResponse:
         if self.session.expected_epoch != self.session_epoch:
@@ -120,8 +188,27 @@ class Reading:
     def collect(self, now: Now) -> None:
         """Read what there is: all partitions of a full fetch, of others what changed."""
         self.found, self.bytes, self.must_answer = [], 0, False
+        self._read_some(self._asked(), now)
+
+    def collect_in_slices(self, now: Now) -> Slices[None]:
+        self.found, self.bytes, self.must_answer = [], 0, False
+        known = self.session.partitions
+        for some in pieces(self._asked()):
+            # The peer may have closed the session meanwhile.
+            self._read_some([one for one in some if known.get(one.key) is one], now)
+            yield READ_COST
+
+    @property
+    def count(self) -> int:
+        """Of the partitions to look at."""
+        return len(self.session.partitions if self.is_full else self.session.changed)
+
+    def _asked(self) -> list[FetchedPartition]:
+        return list(self.session.partitions.values() if self.is_full else self.session.changed)
+
+    def _read_some(self, some: list[FetchedPartition], now: Now) -> None:
         session = self.session
-        for fetched in list(session.partitions.values() if self.is_full else session.changed):
+        for fetched in some:
             data = self._read(fetched, now)
             records = data.records
             size = 0 if records is None else len(records)
@@ -152,7 +239,27 @@ class Reading:
     def respond(self) -> FetchResponse:
         """Tell what was found, and remember that it was told."""
         topics: dict[Any, list[PartitionData]] = {}
-        for fetched, data in self.found:
+        self._tell(self.found, topics)
+        response = self._response(topics)
+        if self.session.id == NO_SESSION:
+            self.session.close()
+        return response
+
+    def respond_in_slices(self) -> Slices[FetchResponse]:
+        topics: dict[Any, list[PartitionData]] = {}
+        for some in pieces(self.found):
+            self._tell(some, topics)
+            yield TELL_COST
+        if self.session.id == NO_SESSION:
+            yield from self.session.close_in_slices()
+        return self._response(topics)
+
+    def _tell(
+        self,
+        some: Sequence[tuple[FetchedPartition, PartitionData]],
+        topics: dict[Any, list[PartitionData]],
+    ) -> None:
+        for fetched, data in some:
             topics.setdefault((fetched.topic, fetched.topic_id), []).append(data)
             fetched.known_high_watermark = data.high_watermark
             fetched.known_log_start_offset = data.log_start_offset
@@ -160,16 +267,15 @@ class Reading:
                 # Behind the others, but still with them: there may be more to read.
                 self.session.changed.pop(fetched, None)
                 self.session.changed[fetched] = None
-        response = FetchResponse(
+
+    def _response(self, topics: dict[Any, list[PartitionData]]) -> FetchResponse:
+        return FetchResponse(
             session_id=self.session.id,
             responses=tuple(
                 FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
                 for (name, topic_id), partitions in topics.items()
             ),
         )
-        if self.session.id == NO_SESSION:
-            self.session.close()
-        return response
 
     def _readable_end(self, partition: Partition) -> Offset:
         if self.is_follower:

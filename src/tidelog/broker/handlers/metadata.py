@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers.topics import create_automatically
@@ -241,15 +242,15 @@ def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Sli
         if topic is None:
             topics.append(_undescribed(name))
             continue
-        indexes = [index for index in topic.partitions if index >= first]
-        shown, rest = indexes[:room], indexes[room:]
-        room -= len(shown)
-        topics.append((yield from _described(image, topic, shown)))
+        shown = list(islice(topic.partitions.items_from(first), room + 1))
+        rest = shown[room:]
+        topics.append((yield from _described(image, topic, shown[:room])))
         if rest:
             next_cursor = DescribeTopicPartitionsResponseCursor(
-                topic_name=name, partition_index=rest[0]
+                topic_name=name, partition_index=rest[0][0]
             )
             break
+        room -= len(shown)
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=next_cursor)
 
 
@@ -268,12 +269,11 @@ def _undescribed(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(
-    image: MetadataImage, topic: Topic, indexes: list[int]
+    image: MetadataImage, topic: Topic, shown: list[tuple[int, PartitionState]]
 ) -> Slices[DescribeTopicPartitionsResponseTopic]:
     partitions = []
-    for index in indexes:
+    for index, state in shown:
         yield PARTITION_COST
-        state = topic.partitions[index]
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=(

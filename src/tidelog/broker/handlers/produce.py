@@ -17,6 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended
 from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
+from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID
 from tidelog.wire.batch import COMPRESSION_MASK, HEADER, TRANSACTIONAL
 from tidelog.wire.batch_validation import Refusal, ValidBatch, validate_produced
@@ -27,6 +28,7 @@ from tidelog.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from tidelog.wire.records_types import SingleProduce
@@ -37,8 +39,15 @@ if TYPE_CHECKING:
 
 ACKS_ALL, ACKS_NONE, ACKS_LEADER = -1, 0, 1
 HEAVY_BYTES_MIN = 4 << 20
-"""Records of this size take some milliseconds; compressed ones that many times as long."""
-COMPRESSED_WEIGHT = 40
+"""Records of this size take up to 5 ms to judge: they are then judged in a thread."""
+WEIGHTS = (1, 400, 150, 50, 150, 1, 1, 1)
+"""How much longer compressed ones take, by codec: measured with content that becomes very small,
+for snappy with very small chunks."""
+RECOMPRESSED_WEIGHT = 400
+"""And those that are to be compressed anew."""
+PARTITION_COST = 25
+BYTES_A_MICROSECOND = HEAVY_BYTES_MIN // 5000
+"""For a partition without its records, and for records of weight 1 (slices.py)."""
 BASE_OFFSET_END = 8
 
 
@@ -49,15 +58,9 @@ class Disconnect(NamedTuple):
 
 
 def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | Disconnect | None:
-    message = request.message
-    assert isinstance(message, ProduceRequest)
-    if message.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
-        return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
-    if names_several(message):
-        message = named_once(message)
-        if message.transactional_id is None and has_transactional(message):
-            refused = _refuse_all(message, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return refused if message.acks else _disconnect_on_error(refused)
+    message = _checked(request.message)
+    if not isinstance(message, ProduceRequest):
+        return message
     topics = []
     for topic in message.topic_data:
         answers = []
@@ -69,6 +72,48 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
                 name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
             )
         )
+    return _acknowledged(message, topics, broker, now)
+
+
+def produce_in_slices(
+    request: Request, broker: Broker, now: Now
+) -> Slices[Message | Delayed | Disconnect | None]:
+    """The same for a request to very many partitions."""
+    message = _checked(request.message)
+    if not isinstance(message, ProduceRequest):
+        return message
+    topics = []
+    for topic in message.topic_data:
+        answers = []
+        for data in topic.partition_data:
+            partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
+            answers.append(_produce_one(partition, data, request, now))
+            yield PARTITION_COST + _weight(data.records) // BYTES_A_MICROSECOND
+        topics.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
+            )
+        )
+    return _acknowledged(message, topics, broker, now)
+
+
+def _checked(message: Message) -> ProduceRequest | ProduceResponse | Disconnect | None:
+    """The request, if it may be taken; else its answer."""
+    assert isinstance(message, ProduceRequest)
+    if message.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
+        return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
+    if names_several(message):
+        message = named_once(message)
+        if message.transactional_id is None and has_transactional(message):
+            refused = _refuse_all(message, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return refused if message.acks else _disconnect_on_error(refused)
+    return message
+
+
+def _acknowledged(
+    message: ProduceRequest, topics: list[TopicProduceResponse], broker: Broker, now: Now
+) -> Message | Delayed | Disconnect | None:
+    """The answer, at the time and in the way that the client wants it."""
     response = ProduceResponse(responses=tuple(topics))
     if broker.hosting.flushing:
         answer = wait_for_flushes(broker, response, message.timeout_ms, now)
@@ -140,7 +185,7 @@ def _judge(
     return batch
 
 
-def is_heavy(request: Request) -> bool:
+def is_heavy(request: Request, broker: Broker) -> bool:
     """Whether judging its records may take longer than a step should."""
     message = request.message
     if not isinstance(message, ProduceRequest):
@@ -148,11 +193,28 @@ def is_heavy(request: Request) -> bool:
     size = 0
     for topic in message.topic_data:
         for data in topic.partition_data:
-            records = data.records
-            if records is not None and len(records) > HEADER.size:
-                is_compressed = records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK
-                size += len(records) * (COMPRESSED_WEIGHT if is_compressed else 1)
+            weight = _weight(data.records)
+            if broker.hosting.recompressing and _hosted(topic, data, broker) in (
+                broker.hosting.recompressing
+            ):
+                weight *= RECOMPRESSED_WEIGHT
+            size += weight
     return size > HEAVY_BYTES_MIN
+
+
+def _weight(records: Any) -> int:
+    if records is None or len(records) <= HEADER.size:
+        return 0
+    size: int = len(records)
+    return size * WEIGHTS[records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK]
+
+
+def _hosted(
+    topic: TopicProduceData, data: PartitionProduceData, broker: Broker
+) -> Partition | None:
+    if topic.topic_id == ZERO_UUID:
+        return broker.hosting.by_name.get((topic.name, data.index))
+    return broker.hosting.by_id.get((topic.topic_id, data.index))
 
 
 def judge_all(request: Request, broker: Broker, now: Now) -> Request:
@@ -163,10 +225,7 @@ def judge_all(request: Request, broker: Broker, now: Now) -> Request:
     for topic in message.topic_data:
         partitions = []
         for data in topic.partition_data:
-            if topic.topic_id == ZERO_UUID:
-                partition = broker.hosting.by_name.get((topic.name, data.index))
-            else:
-                partition = broker.hosting.by_id.get((topic.topic_id, data.index))
+            partition = _hosted(topic, data, broker)
             if partition is not None:
                 data = data.replace(records=_judge(partition, data, request, now))
             partitions.append(data)
