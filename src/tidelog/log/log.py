@@ -28,7 +28,6 @@ from tidelog.log.txn_index import AbortedTransaction
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.batch import (
     LENGTH_END,
-    LOG_APPEND_TIME,
     NO_TIMESTAMP,
     BatchWalk,
     FlawKind,
@@ -118,24 +117,16 @@ class Log:
         self, valid: ValidBatch, leader_epoch: int, now: Now
     ) -> Appended | ErrorCode:
         """A client's batch, which gets the next offsets; its buffer is written to."""
-        batch = valid.batch
-        if batch.buffer.readonly:
-            buffer = memoryview(bytearray(batch.to_view()))
-            batch = batch._replace(buffer=buffer, position=0)
-            valid = valid._replace(batch=batch)
-        rewritten = valid if valid.must_be_rewritten else None
-        append_time = valid.max_timestamp if valid.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
-        return self._append_led(
-            batch, batch.to_view(), valid.max_timestamp, append_time, rewritten, leader_epoch, now
-        )
+        valid = valid.rewritten()
+        view, times = valid.batch.to_view(), (valid.max_timestamp, valid.append_time)
+        return self._append_led(valid.batch, view, *times, leader_epoch, now)
 
     def append_single(
         self, batch: SingleProduce, leader_epoch: int, now: Now
     ) -> Appended | ErrorCode:
         """The same with a batch whose header stays as it is."""
-        return self._append_led(
-            batch, batch.records, batch.max_timestamp, NO_TIMESTAMP, None, leader_epoch, now
-        )
+        times = batch.max_timestamp, NO_TIMESTAMP
+        return self._append_led(batch, batch.records, *times, leader_epoch, now)
 
     def _append_led(
         self,
@@ -143,7 +134,6 @@ class Log:
         view: memoryview,
         max_timestamp: int,
         append_time: int,
-        rewritten: ValidBatch | None,
         leader_epoch: int,
         now: Now,
     ) -> Appended | ErrorCode:
@@ -157,8 +147,6 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
         _PLACE.pack_into(view, 0, base_offset, size - LENGTH_END, leader_epoch)
-        if rewritten is not None:
-            rewritten.rewrite()
         try:
             segment = self._room_for(size, base_offset, last_offset, max_timestamp, now)
             segment.append(view, size, last_offset, max_timestamp)

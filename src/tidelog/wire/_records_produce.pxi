@@ -131,7 +131,9 @@ cdef inline uint8_t* put(uint8_t* at, uint64_t value, int size) noexcept nogil:
     return at + size
 
 
-cdef inline Py_ssize_t take_length(const uint8_t** at, const uint8_t* end, bint flexible, int size) noexcept nogil:
+cdef inline Py_ssize_t take_length(
+    const uint8_t** at, const uint8_t* end, bint flexible, int size
+) noexcept nogil:
     """A string's or an array's length, null as -1; -2 if it is not there."""
     cdef uint64_t value = 0
     cdef int shift = 0
@@ -152,32 +154,48 @@ cdef inline Py_ssize_t take_length(const uint8_t** at, const uint8_t* end, bint 
     return -2
 
 
-cdef bint parse_single(const uint8_t* start, const uint8_t* end, SingleProduce one, Py_ssize_t* name, Py_ssize_t* block):
-    """Whether the frame is one, all of its lengths being right."""
+cdef const uint8_t* parse_header(
+    const uint8_t* start, const uint8_t* end, SingleProduce one
+) noexcept:
+    """Where the body begins, of a Produce whose header is as usual; else NULL."""
     cdef const uint8_t* at = start + 8
     cdef Py_ssize_t size
     cdef bint flexible
     if end - start < 10 or big_endian(start, 2) != 0:
-        return False
+        return NULL
     one.version = <int16_t>big_endian(start + 2, 2)
     if not PRODUCE_VERSION_MIN <= one.version <= PRODUCE_VERSION_MAX:
-        return False
+        return NULL
     flexible = one.version >= PRODUCE_FLEXIBLE
     one.correlation_id = <int32_t>big_endian(start + 4, 4)
     # The client id's length has two bytes in every version.
     size = take_length(&at, end, False, 2)
     if size < -1 or end - at < max(size, 0) + flexible:
-        return False
+        return NULL
     while size > 0:
         # Whether it is UTF-8 is for the general way to find out.
         if at[0] >= 0x80:
-            return False
+            return NULL
         at += 1
         size -= 1
-    if flexible:
-        if at[0] != 0:
-            return False
-        at += 1
+    if flexible and at[0] != 0:
+        return NULL
+    return at + flexible
+
+
+cdef bint parse_single(
+    const uint8_t* start,
+    const uint8_t* end,
+    SingleProduce one,
+    Py_ssize_t* name,
+    Py_ssize_t* block,
+) noexcept:
+    """Whether the frame is one, all of its lengths being right."""
+    cdef const uint8_t* at = parse_header(start, end, one)
+    cdef Py_ssize_t size
+    cdef bint flexible = one.version >= PRODUCE_FLEXIBLE
+    if at == NULL:
+        return False
     if take_length(&at, end, flexible, 2) != -1 or end - at < 6:
         return False  # transactional, or cut off
     one.acks = <int16_t>big_endian(at, 2)
@@ -223,7 +241,9 @@ def parse_produce(frame, /):
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
     try:
         text = <const char*>view.buf
-        if not parse_single(<const uint8_t*>view.buf, <const uint8_t*>view.buf + view.len, one, &name, block):
+        if not parse_single(
+            <const uint8_t*>text, <const uint8_t*>text + view.len, one, &name, block
+        ):
             return None
         if one.version >= PRODUCE_TOPIC_ID:
             one.topic_id = PyBytes_FromStringAndSize(text + name, 16)

@@ -18,6 +18,7 @@ from tidelog.wire.batch import (
     DELETE_HORIZON,
     HEADER,
     LOG_APPEND_TIME,
+    NO_TIMESTAMP,
     BatchFlaw,
     FlawKind,
     RecordBatch,
@@ -96,11 +97,21 @@ class ValidBatch(NamedTuple):
         batch = self.batch
         return self.attributes != batch.attributes or self.max_timestamp != batch.max_timestamp
 
-    def rewrite(self) -> None:
-        """Make the header say it, in place; the buffer must be writable."""
+    @property
+    def append_time(self) -> int:
+        """That the log gives all of its records, or -1."""
+        return self.max_timestamp if self.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
+
+    def rewritten(self) -> ValidBatch:
+        """With a header that says it: in place, but for a buffer that is read-only."""
+        valid = self
+        if self.batch.buffer.readonly:
+            buffer = memoryview(bytearray(self.batch.to_view()))
+            valid = self._replace(batch=self.batch._replace(buffer=buffer, position=0))
         if self.must_be_rewritten:
-            batch = self.batch
+            batch = valid.batch
             rewrite_timestamps(batch.buffer, batch.position, self.attributes, self.max_timestamp)
+        return valid
 
 
 def validate_produced(

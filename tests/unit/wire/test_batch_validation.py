@@ -92,7 +92,7 @@ def test_a_sound_batch_needs_no_rewriting(codec: Compression) -> None:
     assert not valid.must_be_rewritten
     assert (valid.max_timestamp, valid.max_timestamp_offset_delta) == (NOW_MS + 5, 1)
     before = bytes(data)
-    valid.rewrite()
+    valid.rewritten()
     assert data == before
 
 
@@ -266,7 +266,7 @@ def test_a_wrong_max_timestamp_is_corrected(codec: Compression) -> None:
     renew_crc(data, 0)
     valid = accepted(data)
     assert valid.must_be_rewritten
-    valid.rewrite()
+    valid.rewritten()
     batch = batch_of(data)
     assert batch.crc_is_right()
     assert batch.max_timestamp == NOW_MS + 5
@@ -274,7 +274,7 @@ def test_a_wrong_max_timestamp_is_corrected(codec: Compression) -> None:
 
 def test_a_stray_append_time_bit_is_cleared() -> None:
     data = produced(attributes=LOG_APPEND_TIME)
-    accepted(data).rewrite()
+    accepted(data).rewritten()
     batch = batch_of(data)
     assert batch.crc_is_right()
     assert (batch.attributes, batch.max_timestamp) == (0, NOW_MS + 5)
@@ -285,7 +285,7 @@ def test_append_time_is_written() -> None:
     rules = ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME)
     valid = accepted(data, rules)
     assert valid.max_timestamp_offset_delta == 0
-    valid.rewrite()
+    valid.rewritten()
     batch = batch_of(data)
     assert batch.crc_is_right()
     assert batch.attributes == TRANSACTIONAL | LOG_APPEND_TIME
