@@ -31,6 +31,16 @@ def _full_told_apart() -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Calls on a descriptor do not say which file failed, and with it which directory."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = path
+        raise
+
+
 class RealFile:
     """A descriptor and the size that goes with it."""
 
@@ -56,7 +66,9 @@ class RealFile:
                 self._append_rest(b"".join(parts), written)
         except OSError as error:
             # Readers go by our size, but recovery would find the part that was written.
-            os.ftruncate(self._fd, size)
+            with _named(self.path):
+                os.ftruncate(self._fd, size)
+            error.filename = self.path
             if error.errno in _FULL:
                 raise DiskFull(f"{self.path}: no room for {wanted} bytes") from error
             raise
@@ -67,15 +79,21 @@ class RealFile:
             written += os.pwrite(self._fd, content[written:], self.size + written)
 
     def read(self, position: int, size: int, /) -> bytes:
-        return os.pread(self._fd, size, position)
+        try:
+            return os.pread(self._fd, size, position)
+        except OSError as error:
+            error.filename = self.path
+            raise
 
     def truncate(self, size: int, /) -> None:
         assert size <= self.size
-        os.ftruncate(self._fd, size)
+        with _named(self.path):
+            os.ftruncate(self._fd, size)
         self.size = size
 
     def flush(self) -> None:
-        os.fdatasync(self._fd)
+        with _named(self.path):
+            os.fdatasync(self._fd)
 
     def fileno(self) -> int:
         return self._fd
@@ -137,7 +155,8 @@ class RealDisk:
     def flush_directory(self, path: str, /) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            with _named(path):
+                os.fsync(fd)
         finally:
             os.close(fd)
 

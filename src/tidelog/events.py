@@ -40,7 +40,14 @@ class Flushed(NamedTuple):
     error: OSError | DiskFull | None = None
 
 
-Event = Received | Disconnected | Ticked | Flushed
+class FileFailed(NamedTuple):
+    """A ReplaceFile, RemoveFile or RemoveTree failed, and not for want of room."""
+
+    path: str
+    error: OSError
+
+
+Event = Received | Disconnected | Ticked | Flushed | FileFailed
 
 
 class Send(NamedTuple):

@@ -25,6 +25,7 @@ from tidelog.events import (
     Disconnected,
     Effect,
     Event,
+    FileFailed,
     Flushed,
     PauseReading,
     Received,
@@ -92,12 +93,16 @@ class Node:
                     self.broker.flushed(event, now)
                 case Disconnected(connection):
                     self._forget(connection)
+                case FileFailed(path, error):
+                    self.broker.hosting.fail(path, str(error), now)
                 case _:
                     assert_never(event)
             self._settle(now, effects)
         except (OSError, DiskFull) as error:
             # Half of something was done: nobody may be answered from this state.
-            self.broker.hosting.fail(str(error))
+            if isinstance(event, Received):
+                effects.append(CloseConnection(event.connection, "its log directory failed"))
+            self.broker.hosting.fail(getattr(error, "filename", None), str(error), now)
             effects += self.broker.effects
             self.broker.effects = []
         return effects
@@ -153,7 +158,7 @@ class Node:
             return
         waiting = self._queue(event.connection, request)
         if isinstance(answer, Generator):
-            slices = self._in_slices(waiting, answer)
+            slices = self._in_slices(waiting, answer, now)
             done = partial(self._done, event.connection, waiting)
             job = self.broker.jobs.start(slices, now, done)
             if not job.is_done:
@@ -173,14 +178,19 @@ class Node:
         answer = LARGE_HANDLERS[request.key](request, self.broker, now)
         return (yield from answer) if isinstance(answer, Generator) else answer
 
-    def _in_slices(self, waiting: Waiting, slices: Slices[Answer]) -> Slices[Encoded]:
+    def _in_slices(self, waiting: Waiting, slices: Slices[Answer], now: Now) -> Slices[Encoded]:
         """What a handler does, and then the encoding of its answer."""
         try:
             answer = yield from slices
             if isinstance(answer, Message):
                 return (yield from encode_large(waiting.request, answer))
             return answer
-        except (OSError, DiskFull):
+        except OSError as error:
+            if self.broker.log_dirs.is_fatal(error.filename):
+                raise
+            self.broker.hosting.fail(error.filename, str(error), now)
+            return Disconnect("its log directory failed")
+        except DiskFull:
             raise
         except Exception:
             log.exception("key %d version %d failed", *waiting.request[:2])

@@ -27,6 +27,7 @@ from tidelog.wire.messages import (
     delete_records,
     delete_topics,
     describe_configs,
+    describe_log_dirs,
     describe_producers,
     fetch,
     incremental_alter_configs,
@@ -146,6 +147,22 @@ class Talk:
             for topic in answer.topics
         }
 
+    def directories(self, places: list[Place]) -> dict[Place, str]:
+        """In which directory each partition lies; Apache makes new ones in its own time."""
+        request = describe_log_dirs.DescribeLogDirsRequest(topics=None)
+
+        def found(answer: Asked) -> dict[Place, str]:
+            assert [result.error_code for result in answer.results if result.error_code] == []
+            return {
+                (topic.name, partition.partition_index): result.log_dir
+                for result in answer.results
+                for topic in result.topics
+                for partition in topic.partitions
+            }
+
+        answer = self.exchange.ask_until(request, 4, lambda a: found(a).keys() >= set(places))
+        return {place: found(answer)[place] for place in places}
+
     def features(self) -> dict[str, int]:
         request = api_versions.ApiVersionsRequest(
             client_software_name="test", client_software_version="1"
@@ -213,6 +230,7 @@ class Talk:
         return {
             "features": self.features(),
             "topics": topics,
+            "directories": self.directories(places),
             "configs": {name: self.configs(TOPIC_RESOURCE, name) for name in topics},
             "broker": self.configs(BROKER_RESOURCE, "1"),
             "cluster": self.configs(BROKER_RESOURCE, ""),
@@ -261,8 +279,13 @@ class Life:
         return all(known)
 
 
-def wait_for_log_start(checkpoint: Path) -> None:
-    eventually(lambda: checkpoint.exists() and "deleted-from" in checkpoint.read_text())
+def log_dirs(node: NodeProcess) -> list[Path]:
+    return [Path(path) for path in node.properties["log.dirs"].split(",")]
+
+
+def wait_for_log_start(folders: list[Path]) -> None:
+    files = [folder / "log-start-offset-checkpoint" for folder in folders]
+    eventually(lambda: any(f.exists() and "deleted-from" in f.read_text() for f in files))
 
 
 def change_hands(
@@ -287,9 +310,10 @@ def change_hands(
                 talk.create(f"made-by-{type(node).__name__.lower()}-{len(left['topics'])}", 2)
             left = talk.everything()
             assert left["features"].items() >= (features or {}).items()
-            wait_for_log_start(node.log_dir / "log-start-offset-checkpoint")
+            folders = log_dirs(node)
+            wait_for_log_start(folders)
             getattr(node, ending)()
-            strays = [p.name for p in node.log_dir.iterdir() if p.name.endswith("-stray")]
+            strays = [p.name for f in folders for p in f.iterdir() if p.name.endswith("-stray")]
             assert strays == []
 
 
@@ -351,6 +375,16 @@ def test_a_directory_of_another_format(tmp_path: Path, form: str, first: str) ->
             yield quorum(owner(tmp_path, properties=PROPERTIES))
 
     change_hands(owners(), ending="stop", features=features)
+
+
+@pytest.mark.parametrize("first", [TidelogNode, ApacheKafka])
+def test_several_directories(tmp_path: Path, first: type[NodeProcess]) -> None:
+    second = ApacheKafka if first is TidelogNode else TidelogNode
+    paths = ",".join(str(tmp_path / name) for name in ("data", "more", "third"))
+    properties = PROPERTIES | {"log.dirs": paths}
+    owners = (owner(tmp_path, properties=properties) for owner in (first, second, first))
+    change_hands(owners, ending="stop")
+    assert all(list((tmp_path / name).glob("tides-*")) for name in ("data", "more", "third"))
 
 
 def test_apache_takes_over_a_dynamic_quorum_that_ours_made(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, RemoveTree, StopProcess
 from tidelog.sim.disk import SimulatedDisk
+from tidelog.wire.messages import list_offsets
 
 PRODUCE, CREATE_TOPICS = 0, 19
 
@@ -53,10 +54,10 @@ def test_a_clean_stop_leaves_its_marker_and_a_start_takes_it_away(cluster: Clust
     cluster.stop()
     assert cluster.shell.disk.exists(marker)
     cluster.start()
-    assert cluster.broker.log_dir.was_clean
+    assert cluster.broker.log_dirs.metadata.was_clean
     assert not cluster.shell.disk.exists(marker)
     cluster.kill()
-    assert not cluster.broker.log_dir.was_clean
+    assert not cluster.broker.log_dirs.metadata.was_clean
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -225,8 +226,6 @@ def test_a_directory_has_one_owner(cluster: Cluster) -> None:
 
 
 def test_what_this_version_cannot_do_is_said() -> None:
-    with pytest.raises(CannotLoad, match="several directories"):
-        Cluster(log_dirs="a,b")
     with pytest.raises(CannotLoad, match="other nodes"):
         Cluster(controller_quorum_voters="1@127.0.0.1:9093,2@127.0.0.1:9094")
 
@@ -490,3 +489,80 @@ def test_dynamic_broker_configs_are_there_before_logs_are_loaded(cluster: Cluste
     cluster.configure(BROKER, "", log_segment_bytes=str(1 << 20))
     cluster.restart()
     assert cluster.partition("t").log.config.segment_bytes == 1 << 20
+
+
+# Damage that shows while a node runs.
+
+
+def tear_batch(cluster: Cluster, path: str, position: int = 8) -> None:
+    """A batch says that it is longer than its file."""
+    file = cluster.shell.disk.open(path)
+    content = bytearray(file.read(0, file.size))
+    content[position : position + 4] = b"\x7f\xff\xff\xff"
+    file.truncate(0)
+    file.append((content,))
+
+
+@pytest.fixture
+def torn(caplog: pytest.LogCaptureFixture) -> Cluster:
+    """Its partition 0 has a bad batch in a segment that was sealed long ago."""
+    cluster = Cluster()
+    cluster.create_topic("t", 2, segment_bytes=str(1 << 20))
+    for index in (0, 1):
+        for _ in range(3):
+            cluster.produce("t", bytes(600_000), partition=index)
+    cluster.shell.advance(5000)
+    tear_batch(cluster, "data/t-0/00000000000000000000.log")
+    caplog.clear()
+    return cluster
+
+
+def find_time(cluster: Cluster, partition: int = 0) -> int:
+    asked = list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=1)
+    topic = list_offsets.ListOffsetsTopic(name="t", partitions=(asked,))
+    request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=(topic,))
+    return int(cluster.ask(request).topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize("how", ["fetch", "time"])
+def test_damage_takes_one_partition_offline_and_says_where(
+    torn: Cluster, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if how == "fetch":
+        assert torn.fetch("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        assert find_time(torn) == ErrorCode.KAFKA_STORAGE_ERROR
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage().startswith(
+        "partition t-0 is offline: data/t-0/00000000000000000000.log is damaged at position 0: "
+    )
+    assert torn.produce("t", b"a").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert find_time(torn) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert torn.produce("t", b"a", partition=1).base_offset == 3
+    assert torn.shell.stopped is None
+    torn.shell.advance(100_000)
+    # It stays so after a restart, and its files as they are.
+    content = torn.shell.disk.read_file("data/t-0/00000000000000000000.log")
+    torn.restart()
+    assert torn.fetch("t", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert torn.shell.disk.read_file("data/t-0/00000000000000000000.log") == content
+    assert torn.delete_topic("t").error_code == 0
+    torn.create_topic("t")
+    assert torn.produce("t", b"a").base_offset == 0
+
+
+def test_damage_wakes_who_waits_for_the_partition(torn: Cluster) -> None:
+    poll = torn.shell.connect()
+    torn.send(torn.fetch_request("t", 3, max_wait_ms=50_000), 12, poll)
+    assert find_time(torn) == ErrorCode.KAFKA_STORAGE_ERROR
+    (answer,) = torn.take(1, 12, poll)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_segments_are_closed_at_times_that_chance_spreads() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t", 40, segment_ms="100000", segment_jitter_ms="60000")
+    drawn = {cluster.partition("t", n).log.segments.active.roll_jitter_ms for n in range(40)}
+    assert len(drawn) > 30
+    assert max(drawn) < 60_000

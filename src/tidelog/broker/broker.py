@@ -10,6 +10,7 @@ from tidelog.broker.alarm import NEVER, Alarm
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.jobs import STEP_COST_MAX, Jobs
+from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.purgatory import Delayed, Purgatory
 from tidelog.broker.schedule import Schedule
@@ -19,7 +20,6 @@ from tidelog.controller.decision import Decision
 from tidelog.env import DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Flush, Flushed, StopProcess
-from tidelog.log.log_dir import LogDir
 from tidelog.log.results import Unflushed
 from tidelog.metadata.image import MetadataImage
 from tidelog.raft.metadata_log import Committed, MetadataLog
@@ -50,15 +50,14 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
-        cluster_id: str,
-        log_dir: LogDir,
+        log_dirs: LogDirs,
         metadata: MetadataLog,
         rng: Rng,
     ) -> None:
         self.static_config = config
         self.config = config
-        self.cluster_id = cluster_id
-        self.log_dir = log_dir
+        self.cluster_id = log_dirs.cluster_id
+        self.log_dirs = log_dirs
         self.metadata = metadata
         self.rng = rng
         self.effects: list[Effect] = []
@@ -81,8 +80,8 @@ class Broker:
         self._is_deciding = False
         self._committed: deque[tuple[list[Message], list[Committed]]] = deque()
         """Records that nobody has acted upon, with who waits for that."""
-        self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[Now], None]]]] = {}
-        """Who is to be told when a partition's log is durable below an offset."""
+        self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[ErrorCode], None]]]] = {}
+        """Who is to be told when a partition's log is durable below an offset, or never will."""
 
     @property
     def node_id(self) -> int:
@@ -224,9 +223,10 @@ class Broker:
             yield 3
 
     def when_flushed(
-        self, partition: Partition, end_offset: Offset, then: Callable[[Now], None], now: Now
+        self, partition: Partition, end_offset: Offset, then: Callable[[ErrorCode], None], now: Now
     ) -> None:
-        """Flush a partition's log; call then once it is durable below end_offset."""
+        """Flush a partition's log; call then once it is durable below end_offset, or if it will
+        not be, with an error."""
         self._flush_waiters.setdefault(partition, []).append((end_offset, then))
         self._flush_log(partition, now)
 
@@ -237,13 +237,16 @@ class Broker:
             unflushed = log.unflushed(now)
         except DiskFull:
             return
+        except OSError as error:
+            self.hosting.erred(partition, error, now)
+            return
         if unflushed is None:
             return
 
         def done(error: OSError | DiskFull | None, now: Now) -> None:
             if self.hosting.by_id.get((partition.topic_id, partition.index)) is not partition:
                 # Deleted meanwhile: its directory has another name by now, and nobody cares.
-                self._flush_waiters.pop(partition, None)
+                self.never_flushed(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif error is None:
                 log.flushed(unflushed.end_offset)
                 partition.maybe_advance_high_watermark()
@@ -251,7 +254,8 @@ class Broker:
             else:
                 log.flush_failed()
                 if isinstance(error, OSError):
-                    self.hosting.fail(f"cannot flush {partition}: {error}")
+                    reason = f"cannot flush {partition}: {error}"
+                    self.hosting.fail(log.path, reason, now)
 
         self.flush((unflushed,), done)
 
@@ -266,7 +270,12 @@ class Broker:
             self._flush_log(partition, now)
         for end_offset, then in waiters:
             if end_offset <= durable:
-                then(now)
+                then(ErrorCode.NONE)
+
+    def never_flushed(self, partition: Partition, error: ErrorCode) -> None:
+        """Tell those who wait: the partition is gone, or its disk is."""
+        for _, then in self._flush_waiters.pop(partition, ()):
+            then(error)
 
     def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
         self._flush_count += 1

@@ -33,7 +33,9 @@ class DelayedProduce(Delayed):
     def wait_for(self, place: Place, partition: Partition, now: Now) -> None:
         self._pending.add(place)
 
-        def flushed(now: Now) -> None:
+        def flushed(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                self._response = self._refused({place}, error)
             self._pending.discard(place)
             if not self._pending:
                 self._broker.purgatory.complete(self, self._response)
@@ -42,12 +44,13 @@ class DelayedProduce(Delayed):
 
     def expire(self, now: Now) -> Message:
         """The records stay in the log: only an idempotent producer may send them again."""
+        return self._refused(self._pending, ErrorCode.REQUEST_TIMED_OUT)
+
+    def _refused(self, places: set[Place], error: ErrorCode) -> ProduceResponse:
         topics = list(self._response.responses)
-        for topic, index in self._pending:
+        for topic, index in places:
             answers = list(topics[topic].partition_responses)
-            answers[index] = answers[index].replace(
-                error_code=ErrorCode.REQUEST_TIMED_OUT, base_offset=-1
-            )
+            answers[index] = answers[index].replace(error_code=error, base_offset=-1)
             topics[topic] = topics[topic].replace(partition_responses=tuple(answers))
         return self._response.replace(responses=tuple(topics))
 

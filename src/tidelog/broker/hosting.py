@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.log import log_config
+from tidelog.controller.directories import assign_directories, directories_offline
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree, StopProcess
-from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Topic
+from tidelog.log.log_dir import LogDir
+from tidelog.log.results import DamagedSegment
+from tidelog.metadata.image import (
+    BROKER_RESOURCE,
+    RESERVED_UUIDS,
+    TOPIC_RESOURCE,
+    PartitionState,
+    Topic,
+    TopicPartition,
+)
 from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.metadata.records.topics import (
     PartitionChangeRecord,
@@ -54,6 +64,8 @@ class Hosting:
         """Those with flush.messages: their producers wait for the disk."""
         self.recompressing: dict[Partition, None] = {}
         """Those with a compression.type of their own: to judge their records takes longer."""
+        self._unreported: dict[TopicPartition, Uuid] = {}
+        """In which directories partitions lie of which the controller does not know it."""
 
     def find_by_id(self, topic_id: Uuid, index: int, now: Now) -> Partition | ErrorCode:
         topic = self.broker.image.topic_by_id(topic_id)
@@ -78,7 +90,8 @@ class Hosting:
         if found is not None and found.topic_id == topic.topic_id:
             return found
         if self.broker.node_id in topic.partitions[index].replicas:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # damaged, or there was no room to make it
+            # Damaged, or there was no room to make it, or its directory is offline.
+            return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
@@ -121,7 +134,7 @@ class Hosting:
         state = None if topic is None else topic.partitions.get(index)
         if topic is None or state is None or self.broker.node_id not in state.replicas:
             return
-        partition = self.by_id.get((topic_id, index)) or self._open(topic, index, now)
+        partition = self.by_id.get((topic_id, index)) or self._open(topic, index, state, now)
         if partition is not None and state.leader == self.broker.node_id:
             partition.become_leader(
                 leader_epoch=state.leader_epoch,
@@ -130,10 +143,12 @@ class Hosting:
                 isr=state.isr,
             )
 
-    def _open(self, topic: Topic, index: int, now: Now) -> Partition | None:
+    def _open(self, topic: Topic, index: int, state: PartitionState, now: Now) -> Partition | None:
         """The partition with its log, which is made if there is none yet."""
         broker, key = self.broker, (topic.name, index)
-        log_dir = broker.log_dir
+        log_dir = broker.log_dirs.holding(key) or self._place(state)
+        if log_dir is None:
+            return None
         self._indexes.setdefault(topic.topic_id, {})[index] = None
         broker.jobs.extra_cost += OPEN_COST
         if key in log_dir.damaged:
@@ -150,8 +165,11 @@ class Hosting:
             self._without_room = True
             return None
         except OSError as error:
-            self.fail(f"cannot make {topic.name}-{index}: {error}")
+            self._changed[topic.topic_id, index] = None  # there may be another directory
+            self.fail(log_dir.path, f"cannot make {topic.name}-{index}: {error}", now)
             return None
+        opened.rng = broker.rng
+        opened.segments.active.roll_jitter_ms = config.roll_jitter_ms(broker.rng)
         partition = Partition(
             topic.name,
             topic.topic_id,
@@ -162,7 +180,20 @@ class Hosting:
         )
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
         self._note_configs(partition)
+        if state.directory(broker.node_id) != log_dir.directory_id:
+            self._report_later(TopicPartition(topic.topic_id, index), log_dir.directory_id, now)
         return partition
+
+    def _place(self, state: PartitionState) -> LogDir | None:
+        """Where a partition is made of which there are no files: where the metadata has it, else
+        where the fewest are. Not at all if it may lie in a directory that is offline."""
+        log_dirs = self.broker.log_dirs
+        assigned = log_dirs.with_id(state.directory(self.broker.node_id))
+        if assigned is not None:
+            return assigned
+        is_known = int.from_bytes(state.directory(self.broker.node_id), "big") >= RESERVED_UUIDS
+        is_new = state.partition_epoch == 0 and not is_known
+        return log_dirs.emptiest() if is_new or not log_dirs.has_offline else None
 
     def _note_configs(self, partition: Partition) -> None:
         if partition.flushes:
@@ -189,8 +220,15 @@ class Hosting:
                 del self.by_name[key]
                 self.flushing.pop(partition, None)
                 self.recompressing.pop(partition, None)
-            if key is not None:
-                paths.append(self.broker.log_dir.delete(*key, self.broker.rng.randbytes(16)))
+            log_dir = None if key is None else self.broker.log_dirs.holding(key)
+            if key is not None and log_dir is not None:
+                try:
+                    paths.append(log_dir.delete(*key, self.broker.rng.randbytes(16)))
+                except OSError as error:
+                    if self.broker.log_dirs.is_fatal(log_dir.path):
+                        raise
+                    reason = f"cannot delete {key[0]}-{key[1]}: {error}"
+                    self.fail(log_dir.path, reason, now)
             if partition is not None:
                 partition.changed()
             yield REMOVE_COST
@@ -231,8 +269,82 @@ class Hosting:
                     self._note_configs(partition)
                     yield 5
 
-    def fail(self, reason: str) -> None:
-        """The disk erred. A node with one log directory has nothing left to serve from."""
-        self.broker.effects.append(
-            StopProcess(f"log directory {self.broker.log_dir.path} is offline: {reason}")
-        )
+    # Disks.
+
+    def inside(self, log_dir: LogDir) -> list[tuple[tuple[str, int], Partition]]:
+        """The partitions of one directory."""
+        by_name = self.by_name
+        return [(key, by_name[key]) for key in log_dir.logs if key in by_name]
+
+    def erred(self, partition: Partition, error: OSError | DamagedSegment, now: Now) -> ErrorCode:
+        """What clients are told when a log cannot be read or written; damage takes the
+        partition offline, any other error of the disk its directory. Raises what ends the
+        process: then nobody is told anything."""
+        if isinstance(error, DamagedSegment):
+            self._give_up(partition, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.broker.log_dirs.is_fatal(partition.log.path):
+            raise error
+        self.fail(partition.log.path, f"{partition}: {error}", now)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def _give_up(self, partition: Partition, damage: DamagedSegment) -> None:
+        key = partition.topic, partition.index
+        log_dir = self.broker.log_dirs.holding(key)
+        if self.by_name.get(key) is not partition or log_dir is None:
+            return
+        log.error("partition %s is offline: %s", partition, damage)
+        log_dir.give_up(key, damage, partition.high_watermark)
+        self._damaged[partition.topic_id, partition.index] = key
+        self._drop(partition)
+
+    def _drop(self, partition: Partition) -> None:
+        """No longer served here; whoever waits for it learns so."""
+        del self.by_name[partition.topic, partition.index]
+        del self.by_id[partition.topic_id, partition.index]
+        self.flushing.pop(partition, None)
+        self.recompressing.pop(partition, None)
+        self.broker.never_flushed(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        partition.changed()
+
+    def fail(self, path: str | None, reason: str, now: Now) -> None:
+        """The disk erred at a path: its log directory is offline. Without the last one, or that
+        of the metadata log, a node has nothing left to serve from."""
+        log_dirs = self.broker.log_dirs
+        failed = log_dirs.at(path)
+        if log_dirs.is_fatal(path):
+            where = (failed or log_dirs.metadata).path
+            reason = f"log directory {where} is offline: {reason}"
+            self.broker.effects.append(StopProcess(reason))
+        if log_dirs.is_fatal(path) or failed is None:
+            return
+        log.error("log directory %s is offline: %s", failed.path, reason)
+        log_dirs.online.remove(failed)
+        for key, opened in failed.logs.items():
+            partition = self.by_name.get(key)
+            if partition is not None and partition.log is opened:
+                self._drop(partition)
+        self._begin_to_report(now)
+
+    def _report_later(self, place: TopicPartition, directory_id: Uuid, now: Now) -> None:
+        if not self._unreported:
+            self._begin_to_report(now)
+        self._unreported[place] = directory_id
+
+    def _begin_to_report(self, now: Now) -> None:
+        """Tell the controller which directories are left, and what lies where."""
+        broker = self.broker
+        broker.jobs.add(broker.in_turn(lambda: self._report(now)), now)
+
+    def _report(self, now: Now) -> Slices[None]:
+        broker, unreported = self.broker, self._unreported
+        metadata, node_id = broker.metadata, broker.node_id
+        self._unreported = {}
+        records = assign_directories(metadata.latest, node_id, unreported)
+        records += directories_offline(metadata.latest, node_id, broker.log_dirs.ids, broker.config)
+        error = yield from metadata.append_in_slices(records, now)
+        if error is ErrorCode.NONE:
+            broker.flush_metadata(now)
+        else:
+            self._unreported = {**unreported, **self._unreported}
+            broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_report)

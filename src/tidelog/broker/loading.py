@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.log_dirs import CannotLoad, LogDirs, open_log_dirs, own_voter
 from tidelog.broker.registration import broker_request, controller_request
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.log import log_config
 from tidelog.controller import brokers
-from tidelog.env import AlreadyLocked, Disk, DiskFull, Now, Rng
+from tidelog.env import Disk, DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree
-from tidelog.log.checkpoint import MalformedFile, MetaProperties
+from tidelog.log.checkpoint import MalformedFile
 from tidelog.log.config import LogConfig
 from tidelog.log.log import Log
 from tidelog.log.log_dir import LogDir, UnknownDirectory
@@ -29,9 +30,6 @@ from tidelog.metadata.format import (
     METADATA_DIRECTORY,
     bootstrap_transaction,
     feature_records,
-    formatted_directory,
-    random_uuid,
-    voter,
 )
 from tidelog.metadata.snapshot import (
     Snapshot,
@@ -40,10 +38,12 @@ from tidelog.metadata.snapshot import (
     read_snapshot,
 )
 from tidelog.raft.metadata_log import MetadataLog
-from tidelog.types import ZERO_UUID, Uuid, format_uuid
+from tidelog.types import ZERO_UUID, format_uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
-from tidelog.wire.messages.control_records import KRaftVersionRecord, Voter, VotersRecord
+from tidelog.wire.messages.control_records import KRaftVersionRecord, VotersRecord
+
+__all__ = ["CannotLoad", "load_broker", "stop_broker"]
 
 log = logging.getLogger("tidelog.start")
 
@@ -53,27 +53,15 @@ CONTROLLERS_REGISTER_SINCE = 15
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
 
-class CannotLoad(Exception):
-    """One line that says why the node does not start, and what to do."""
-
-
 def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
     """The broker, registered and leading what the metadata gives it."""
-    if len(config.data_dirs) > 1:
-        raise CannotLoad("log.dirs names several directories; this version works with one")
     if [voter.node_id for voter in config.voters] not in ([], [config.node_id]):
         raise CannotLoad(
             "controller.quorum.voters names other nodes; this version runs a single node"
         )
-    log_dir = LogDir(disk, config.data_dirs[0])
     try:
-        log_dir.open()
-        properties = _identify(log_dir, config, disk, rng, now)
-        return _load(config, log_dir, properties, rng, now)
-    except AlreadyLocked:
-        raise CannotLoad(
-            f"{log_dir.path} is in use by another process; stop that one first"
-        ) from None
+        log_dirs = open_log_dirs(config, disk, rng, now)
+        return _load(config, log_dirs, rng, now)
     except (MalformedFile, UnknownDirectory) as error:
         raise CannotLoad(str(error)) from error
     except DamagedSegment as error:
@@ -81,74 +69,61 @@ def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
     except (DecodeError, UnreplayableRecord) as error:
         raise CannotLoad(f"the metadata log cannot be understood: {error}") from error
     except DiskFull as error:
-        raise CannotLoad(f"{log_dir.path}: {error}; make room and start again") from error
+        raise CannotLoad(f"{config.metadata_dir}: {error}; make room and start again") from error
     except OSError as error:
-        raise CannotLoad(f"{log_dir.path}: {error}") from error
+        raise CannotLoad(f"{config.metadata_dir}: {error}") from error
 
 
-def _identify(
-    log_dir: LogDir, config: BrokerConfig, disk: Disk, rng: Rng, now: Now
-) -> MetaProperties:
-    """Whose directory it is; an empty one becomes ours."""
-    properties = log_dir.read_meta_properties()
-    if properties is None:
-        cluster_id, directory_id = format_uuid(random_uuid(rng)), random_uuid(rng)
-        files = formatted_directory(
-            cluster_id,
-            config.node_id,
-            directory_id,
-            now.wall_ms,
-            initial_voters=() if config.voters else (_own_voter(config, directory_id),),
-        )
-        if not config.voters:
-            disk.make_directory(f"{log_dir.path}/{METADATA_DIRECTORY}")
-        for name, content in files.items():
-            disk.replace(f"{log_dir.path}/{name}", content)
-        log.info("formatted %s for cluster %s", log_dir.path, cluster_id)
-        return MetaProperties(cluster_id, config.node_id, directory_id)
-    if properties.node_id != config.node_id:
-        raise CannotLoad(
-            f"{log_dir.path} belongs to node {properties.node_id}, not to node {config.node_id}:"
-            " correct node.id or log.dirs"
-        )
-    return properties
-
-
-def _load(
-    config: BrokerConfig, log_dir: LogDir, properties: MetaProperties, rng: Rng, now: Now
-) -> Broker:
-    opened = log_dir.load_metadata_log(METADATA_LOG_CONFIG, now)
-    snapshot = _newest_snapshot(log_dir, opened)
-    metadata = MetadataLog(opened, config.node_id, _stored_epoch(log_dir), snapshot)
+def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Broker:
+    first = log_dirs.metadata
+    opened = first.load_metadata_log(METADATA_LOG_CONFIG, now)
+    snapshot = _newest_snapshot(first, opened)
+    metadata = MetadataLog(opened, config.node_id, _stored_epoch(first), snapshot)
     if [voter.voter_id for voter in metadata.voters] not in ([], [config.node_id]):
         raise CannotLoad("the metadata log names other voters; this version runs a single node")
-    broker = Broker(config, properties.cluster_id, log_dir, metadata, rng)
-    _lead_metadata(broker, properties.directory_id, now)
+    broker = Broker(config, log_dirs, metadata, rng)
+    _lead_metadata(broker, now)
     image = broker.image
     broker.config = config.with_dynamic(
         image.cluster_configs(), image.broker_configs(config.node_id)
     )
-    log_dir.load_all(
-        lambda topic: log_config(image.topic_configs(topic), broker.config), now, _progress
-    )
-    _set_strays_aside(broker)
-    _register(broker, properties.directory_id, now)
+    for log_dir in list(log_dirs.online):
+        _load_partitions(broker, log_dir, now)
+    _register(broker, now)
     broker.hosting.adopt(now)
     broker.start(now)
-    broker.effects += [RemoveTree(path) for path in log_dir.to_remove]
-    for key, damage in log_dir.damaged.items():
-        log.error("partition %s-%d stays offline: %s", *key, damage)
+    for log_dir in log_dirs.online:
+        broker.effects += [RemoveTree(path) for path in log_dir.to_remove]
+        for key, damage in log_dir.damaged.items():
+            log.error("partition %s-%d stays offline: %s", *key, damage)
     return broker
+
+
+def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:
+    image, log_dirs = broker.image, broker.log_dirs
+    try:
+        log_dir.load_all(
+            lambda topic: log_config(image.topic_configs(topic), broker.config), now, _progress
+        )
+        _set_strays_aside(broker, log_dir)
+    except OSError as error:
+        if log_dirs.is_needed(log_dir):
+            raise
+        log.error("log directory %s is offline: %s", log_dir.path, error)
+        log_dirs.online.remove(log_dir)
+        return
+    for other in log_dirs.online:
+        both = [*log_dir.logs, *log_dir.damaged] if other is not log_dir else []
+        for topic, index in both:
+            if (topic, index) in other.logs or (topic, index) in other.damaged:
+                raise CannotLoad(
+                    f"{topic}-{index} is in {other.path} and in {log_dir.path}: remove one"
+                )
 
 
 def _progress(name: str, done: int, total: int) -> None:
     if total and done == total:
         log.debug("loaded %s, %d bytes", name, total)
-
-
-def _own_voter(config: BrokerConfig, directory_id: Uuid) -> Voter:
-    first = config.controller_endpoints[0]
-    return voter(config.node_id, directory_id, first.name, first.host, first.port)
 
 
 def _newest_snapshot(log_dir: LogDir, metadata: Log) -> Snapshot | None:
@@ -188,14 +163,14 @@ def _stored_epoch(log_dir: LogDir) -> int:
     return 0 if content is None else int(json.loads(content)["leaderEpoch"])
 
 
-def _lead_metadata(broker: Broker, directory_id: Uuid, now: Now) -> None:
+def _lead_metadata(broker: Broker, now: Now) -> None:
     """A quorum of one elects itself: the epoch is durable before its first record."""
-    metadata, log_dir = broker.metadata, broker.log_dir
+    metadata, log_dir = broker.metadata, broker.log_dirs.metadata
     is_new = metadata.log.log_end_offset == 0
     epoch = metadata.leader_epoch + 1
     quorum_records: list[Message] = []
     if is_new and metadata.voters:
-        me = _own_voter(broker.config, directory_id)
+        me = own_voter(broker.config, log_dir.directory_id)
         quorum_records = [
             KRaftVersionRecord(version=0, kraft_version=metadata.kraft_version),
             VotersRecord(version=0, voters=(me,)),
@@ -231,13 +206,13 @@ def _commit(broker: Broker, records: Sequence[Message], now: Now) -> None:
         raise CannotLoad(f"the metadata log cannot be written: {error.name}")
     unflushed = broker.metadata.log.unflushed(now)
     if unflushed is not None:
-        unflushed.flush(broker.log_dir.disk)
+        unflushed.flush(broker.log_dirs.metadata.disk)
     broker.metadata.flushed(broker.metadata.log.log_end_offset)
 
 
-def _set_strays_aside(broker: Broker) -> None:
+def _set_strays_aside(broker: Broker, log_dir: LogDir) -> None:
     """A directory that the metadata does not place here is kept, under another name."""
-    image, log_dir = broker.image, broker.log_dir
+    image = broker.image
     for topic, index in [*log_dir.logs, *log_dir.damaged]:
         known = image.topic(topic)
         state = None if known is None else known.partitions.get(index)
@@ -250,14 +225,14 @@ def _set_strays_aside(broker: Broker) -> None:
             log.warning("no topic has partition %s-%d: kept as %s", topic, index, path)
 
 
-def _register(broker: Broker, directory_id: Uuid, now: Now) -> None:
+def _register(broker: Broker, now: Now) -> None:
     """As a controller, as a broker, and then in service."""
     config, metadata = broker.config, broker.metadata
     if metadata.latest.metadata_version >= CONTROLLERS_REGISTER_SINCE:
         _commit(broker, brokers.register_controller(controller_request(broker)).records, now)
     decision = brokers.register_broker(
         metadata.latest,
-        broker_request(broker, directory_id),
+        broker_request(broker),
         config,
         cluster_id=broker.cluster_id,
         next_offset=metadata.log.log_end_offset,
@@ -272,9 +247,14 @@ def _register(broker: Broker, directory_id: Uuid, now: Now) -> None:
 
 def stop_broker(broker: Broker, now: Now) -> None:
     """A clean stop: everything durable, and the marker that says so."""
+    log_dirs, epoch = broker.log_dirs, broker.image.broker_epoch(broker.node_id)
     broker.metadata.log.close(now)
-    broker.log_dir.close(
-        now,
-        {key: p.high_watermark for key, p in broker.hosting.by_name.items()},
-        broker.image.broker_epoch(broker.node_id),
-    )
+    for log_dir in log_dirs.online:
+        try:
+            marks = {key: one.high_watermark for key, one in broker.hosting.inside(log_dir)}
+            log_dir.close(now, marks, epoch)
+        except (OSError, DiskFull) as error:
+            log.error("log directory %s was not closed cleanly: %s", log_dir.path, error)
+            log_dir.abandon()
+    if log_dirs.metadata not in log_dirs.online:
+        log_dirs.metadata.abandon()

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.metadata.features import FEATURES
 from tidelog.metadata.format import random_uuid
-from tidelog.types import Uuid
 from tidelog.wire.messages import broker_registration, controller_registration
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 
-def broker_request(
-    broker: Broker, directory_id: Uuid
-) -> broker_registration.BrokerRegistrationRequest:
+def broker_request(broker: Broker) -> broker_registration.BrokerRegistrationRequest:
     config = broker.config
     return broker_registration.BrokerRegistrationRequest(
         broker_id=config.node_id,
@@ -41,8 +38,8 @@ def broker_request(
             for name, feature in sorted(FEATURES.items())
         ),
         rack=config.broker_rack,
-        log_dirs=(directory_id,),
-        previous_broker_epoch=broker.log_dir.last_broker_epoch,
+        log_dirs=broker.log_dirs.ids,
+        previous_broker_epoch=broker.log_dirs.last_broker_epoch,
     )
 
 

@@ -28,8 +28,10 @@ class Schedule:
         """First at first_ms; a late run does not make up for those that it missed."""
 
         def run(now: Now) -> None:
-            task(now)
-            self.at(now.monotonic_ms + interval_ms, run)
+            try:
+                task(now)
+            finally:  # what fails once is done again
+                self.at(now.monotonic_ms + interval_ms, run)
 
         self.at(first_ms, run)
 

@@ -9,6 +9,7 @@ from tidelog.env import DiskFull, Now
 from tidelog.events import RemoveFile, ReplaceFile
 from tidelog.log.checkpoint import format_lines, format_offset
 from tidelog.log.log_dir import Checkpoint
+from tidelog.log.results import DamagedSegment
 from tidelog.log.retention import delete_old_segments
 from tidelog.replica.partition import Partition
 from tidelog.slices import Slices, each
@@ -41,15 +42,18 @@ class Upkeep:
         every(config.log_retention_check_interval_ms, first_ms, self._begin_retention)
 
     def _high_watermarks(self, now: Now) -> None:
-        partitions = list(self._broker.hosting.by_name.items())
-        marks = ((key, partition.high_watermark) for key, partition in partitions)
-        self._begin_to_write(self._broker.log_dir.high_watermark_checkpoint(marks), now)
+        for log_dir in self._broker.log_dirs.online:
+            partitions = self._broker.hosting.inside(log_dir)
+            marks = ((key, partition.high_watermark) for key, partition in partitions)
+            self._begin_to_write(log_dir.high_watermark_checkpoint(marks), now)
 
     def _recovery_points(self, now: Now) -> None:
-        self._begin_to_write(self._broker.log_dir.recovery_point_checkpoint(), now)
+        for log_dir in self._broker.log_dirs.online:
+            self._begin_to_write(log_dir.recovery_point_checkpoint(), now)
 
     def _log_starts(self, now: Now) -> None:
-        self._begin_to_write(self._broker.log_dir.log_start_checkpoint(), now)
+        for log_dir in self._broker.log_dirs.online:
+            self._begin_to_write(log_dir.log_start_checkpoint(), now)
 
     def _begin_to_write(self, checkpoint: Checkpoint, now: Now) -> None:
         self._broker.jobs.add(self._write(checkpoint), now)
@@ -72,8 +76,8 @@ class Upkeep:
             count = delete_old_segments(partition.log, partition.high_watermark, now)
         except DiskFull:
             return  # making room needs a new segment first: the next look may have it
-        except OSError as error:
-            self._broker.hosting.fail(f"cannot delete segments of {partition}: {error}")
+        except (OSError, DamagedSegment) as error:
+            self._broker.hosting.erred(partition, error, now)
             return
         if count:
             start = partition.log.log_start_offset

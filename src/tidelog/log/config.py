@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidelog.env import Rng
 from tidelog.wire.batch import TimestampType
 from tidelog.wire.batch_validation import INT64_MAX
 
@@ -67,6 +68,11 @@ class LogConfig:
     def flushes_by_count(self) -> bool:
         """Whether flush.messages is set at all."""
         return self.flush_messages < INT64_MAX
+
+    def roll_jitter_ms(self, rng: Rng | None) -> int:
+        """How much earlier than its age asks a segment is closed, drawn once for each."""
+        jitter_ms = min(self.segment_jitter_ms, self.segment_ms)
+        return rng.randrange(jitter_ms) if rng is not None and jitter_ms > 0 else 0
 
     @property
     def segment_age_ms_max(self) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tidelog.env import Disk, DiskFull, FileSlice, Now
+from tidelog.env import Disk, DiskFull, FileSlice, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.log.config import LogConfig
 from tidelog.log.durability import Durability
@@ -61,7 +61,7 @@ class Log:
         "log_start_offset",
         "path",
         "producers",
-        "roll_jitter_ms",
+        "rng",
         "segments",
         "topic_id",
     )
@@ -90,8 +90,8 @@ class Log:
         self.segments = Segments(segments)
         assert self.segments.active.file.size == self.segments.active.size
         self.durability = Durability(disk, path, recovery_point)
-        self.roll_jitter_ms = 0
-        """What the next segment's age limit is shortened by; whoever has an Rng draws it."""
+        self.rng: Rng | None = None
+        """Where segment.jitter.ms gets its chance from; without it there is no jitter."""
         self.config = config
 
     def __repr__(self) -> str:
@@ -226,7 +226,7 @@ class Log:
         assert base_offset > self.segments.active.base_offset
         self.durability.write_snapshot(base_offset, self.producers)
         segment = Segment(self.disk, self.path, base_offset, self.config)
-        segment.start(now.wall_ms, self.roll_jitter_ms)
+        segment.start(now.wall_ms, self.config.roll_jitter_ms(self.rng))
         self.segments.active.seal()
         self.segments.append(segment)
         self.durability.names_changed = self.durability.has_sealed = True

@@ -35,7 +35,7 @@ from tidelog.log.names import (
 )
 from tidelog.log.recovery import Progress, load
 from tidelog.log.results import DamagedSegment
-from tidelog.types import METADATA_TOPIC_ID, Offset, Uuid
+from tidelog.types import METADATA_TOPIC_ID, ZERO_UUID, Offset, Uuid
 
 LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
@@ -61,6 +61,8 @@ class LogDir:
     def __init__(self, disk: Disk, path: str) -> None:
         self.disk = disk
         self.path = path
+        self.directory_id = ZERO_UUID
+        """From meta.properties, set by who has read that."""
         self.logs: dict[TopicPartition, Log] = {}
         self.damaged: dict[TopicPartition, DamagedSegment] = {}
         """Partitions that stay offline, and why; their files are as they were found."""
@@ -195,6 +197,14 @@ class LogDir:
         self.disk.make_directory(path)
         self.disk.replace(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         self.disk.flush_directory(self.path)
+
+    def give_up(self, key: TopicPartition, damage: DamagedSegment, high_watermark: Offset) -> None:
+        """A partition's files are not what they should be: it is offline, they stay."""
+        log = self.logs.pop(key)
+        self.damaged[key] = damage
+        self._recovery_points[key], self.high_watermarks[key] = log.recovery_point, high_watermark
+        if log.log_start_offset > log.segments[0].base_offset:
+            self._log_starts[key] = log.log_start_offset
 
     def delete(self, topic: str, partition: int, unique: bytes) -> str:
         """Rename the directory, so that the topic may come again at once; returns where its

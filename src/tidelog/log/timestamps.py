@@ -16,9 +16,7 @@ Found = tuple[int, Offset, int]
 """Timestamp, offset and leader epoch."""
 
 
-def find_timestamp(
-    segments: Segments, timestamp: int, log_start_offset: Offset
-) -> Found | None:
+def find_timestamp(segments: Segments, timestamp: int, log_start_offset: Offset) -> Found | None:
     """The first record that is not older."""
     for segment in segments:
         if segment.size == 0 or segment.largest_timestamp < timestamp:

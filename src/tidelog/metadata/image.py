@@ -205,6 +205,16 @@ class MetadataImage:
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
+    def is_online(self, broker_id: int, state: PartitionState) -> bool:
+        """Whether a replica can be had: its broker is alive, and so is its directory there."""
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return False
+        directory = state.directory(broker_id)
+        if int.from_bytes(directory, "big") < RESERVED_UUIDS or not broker.log_dirs:
+            return directory != LOST_DIRECTORY
+        return directory in broker.log_dirs
+
     def is_active(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_active

@@ -83,7 +83,11 @@ class Outbox:
     def _read(self, part: FileSlice, size_max: int) -> bytes | None:
         """The beginning of a slice; what is left of it goes back to the front."""
         size = min(part.size, size_max)
-        data = part.file.read(part.position, size)
+        try:
+            data = part.file.read(part.position, size)
+        except OSError as error:
+            self._fail(f"a promised slice cannot be read: {error}")
+            return None
         if len(data) < size:
             # The file was cut meanwhile: the length is promised, so only hanging up is honest.
             self._fail(f"a segment ended {size - len(data)} bytes before a promised slice")

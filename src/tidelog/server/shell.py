@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from tidelog.broker.alarm import NEVER
@@ -16,6 +17,7 @@ from tidelog.events import (
     CloseConnection,
     Disconnected,
     Event,
+    FileFailed,
     Flush,
     Flushed,
     PauseReading,
@@ -229,13 +231,23 @@ class Shell:
         self.loop.run_in_executor(self._threads, flush).add_done_callback(done)
 
     def _replace_file(self, effect: ReplaceFile) -> None:
-        self.loop.run_in_executor(self._threads, self.disk.replace, effect.path, effect.content)
+        self._on_disk(effect.path, partial(self.disk.replace, effect.path, effect.content))
 
     def _remove_file(self, effect: RemoveFile) -> None:
-        self.loop.run_in_executor(self._threads, self.disk.remove, effect.path)
+        self._on_disk(effect.path, partial(self.disk.remove, effect.path))
 
     def _remove_tree(self, effect: RemoveTree) -> None:
-        self.loop.run_in_executor(self._threads, self.disk.remove_directory, effect.path)
+        self._on_disk(effect.path, partial(self.disk.remove_directory, effect.path))
+
+    def _on_disk(self, path: str, action: Callable[[], None]) -> None:
+        """In a thread. A full disk is no news: the old file stays until the next."""
+
+        def done(future: asyncio.Future[None]) -> None:
+            failure = None if future.cancelled() else future.exception()
+            if isinstance(failure, OSError):
+                self.step(FileFailed(path, failure))
+
+        self.loop.run_in_executor(self._threads, action).add_done_callback(done)
 
     def _stop_process(self, effect: StopProcess) -> None:
         if not self.stopping.done():

@@ -154,6 +154,8 @@ class SimulatedDisk:
     ) -> None:
         """Every call starts here, and fails here if a test wants it to."""
         error = self.fault(operation, path)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path
         if error is not None:
             raise error
         if operation == "read":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import random
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from tidelog.events import (
     Disconnected,
     Effect,
     Event,
+    FileFailed,
     Flush,
     Flushed,
     PauseReading,
@@ -179,14 +179,21 @@ class SimulatedShell:
                 # The disk is asked only then: what happens in between, happens in between.
                 self._later(self.rng.randint(*self.flush_ms), partial(self._flush, effect))
             case ReplaceFile(path, content):
-                with contextlib.suppress(DiskFull):  # the old one stays until the next
-                    self.disk.replace(path, content)
+                self._on_disk(path, partial(self.disk.replace, path, content))
             case RemoveFile(path):
-                self.disk.remove(path)
+                self._on_disk(path, partial(self.disk.remove, path))
             case RemoveTree(path):
-                self.disk.remove_directory(path)
+                self._on_disk(path, partial(self.disk.remove_directory, path))
             case StopProcess(reason):
                 self.stopped = reason
+
+    def _on_disk(self, path: str, action: Action) -> None:
+        try:
+            action()
+        except DiskFull:
+            pass  # the old one stays until the next
+        except OSError as error:
+            self._later(0, partial(self._step, FileFailed(path, error)))
 
     def _flush(self, effect: Flush) -> None:
         error: OSError | DiskFull | None = None

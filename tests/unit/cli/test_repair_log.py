@@ -58,7 +58,7 @@ def fill(path: Path) -> None:
         )
         assert isinstance(valid, ValidBatch)
         hosted.append(valid, NOW)
-    broker.log_dir.abandon()
+    broker.log_dirs.metadata.abandon()
 
 
 @pytest.fixture
@@ -82,10 +82,10 @@ def test_a_damaged_partition_is_offline_until_it_is_cut(damaged: Path) -> None:
     before = (damaged / "t-0" / "00000000000000000000.log").read_bytes()
     broker = start(damaged)
     assert partition(broker) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "0.log is damaged at position" in str(broker.log_dir.damaged["t", 0])
+    assert "0.log is damaged at position" in str(broker.log_dirs.metadata.damaged["t", 0])
     assert run(directory)[0] == 1  # the node still runs
     assert "stop it first" in run(directory)[1]
-    broker.log_dir.abandon()
+    broker.log_dirs.metadata.abandon()
 
     code, said = run(directory)
     assert code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 
 import pytest
 from tests.unit.log.log_samples import (
@@ -219,12 +220,26 @@ class TestRoll:
 
     def test_jitter_shortens_a_segment(self):
         log = open_log(config=LogConfig(segment_ms=3000, segment_jitter_ms=1000))
-        log.roll_jitter_ms = 1000
+        log.rng = random.Random(5)
         append(log, built())
         log.roll(1, NOW)
+        jitter_ms = log.segments.active.roll_jitter_ms
+        assert 0 < jitter_ms < 1000
         append(log, built(timestamp=WALL_MS))
-        append(log, built(timestamp=WALL_MS + 2001))
-        assert bases(log) == [0, 1, 2]
+        append(log, built(timestamp=WALL_MS + 3000 - jitter_ms))
+        assert bases(log) == [0, 1]
+        append(log, built(timestamp=WALL_MS + 3001 - jitter_ms))
+        assert bases(log) == [0, 1, 3]
+
+    def test_jitter_is_drawn_for_each_segment_and_below_its_limits(self):
+        rng = random.Random(1)
+        for jitter_ms, segment_ms in ((1000, 3000), (3000, 1000)):
+            config = LogConfig(segment_ms=segment_ms, segment_jitter_ms=jitter_ms)
+            drawn = [config.roll_jitter_ms(rng) for _ in range(1000)]
+            assert 0 <= min(drawn) < 50
+            assert 950 < max(drawn) < 1000
+        assert LogConfig().roll_jitter_ms(rng) == 0
+        assert LogConfig(segment_jitter_ms=5).roll_jitter_ms(None) == 0
 
     def test_by_a_full_index_scenario_3(self):
         log = open_log(config=LogConfig(segment_index_bytes=40, index_interval_bytes=0))

@@ -9,7 +9,7 @@ from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSess
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import FileSlice, Now
 from tidelog.errors import ErrorCode
-from tidelog.log.results import OffsetOutOfRange
+from tidelog.log.results import DamagedSegment, OffsetOutOfRange
 from tidelog.replica.partition import Partition
 from tidelog.slices import Slices
 from tidelog.types import Offset
@@ -298,7 +298,12 @@ class Reading:
             error = self._check_replica(fetched, partition)
         if error is not ErrorCode.NONE:
             return _refused(fetched.index, error)
-        return self._read_log(fetched, partition)
+        try:
+            return self._read_log(fetched, partition)
+        except (OSError, DamagedSegment) as failure:
+            error = self.broker.hosting.erred(partition, failure, now)
+            fetched.watch(None)
+            return _refused(fetched.index, error)
 
     def _check_replica(self, fetched: FetchedPartition, partition: Partition) -> ErrorCode:
         """Whoever is no replica may be one soon, if its metadata is newer than ours."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.log.log_dir import LogDir
 from tidelog.replica.partition import Partition
 from tidelog.slices import Slices, each
 from tidelog.wire.declare import Message
@@ -50,23 +51,41 @@ def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Slices[Mess
         for topic in message.topics:
             wanted.update((topic.topic, index) for index in topic.partitions)
             yield 1 + len(topic.partitions) // 4
-    log_dir = broker.log_dir
-    usage = log_dir.disk.usage(log_dir.path)
+    results = []
+    for path in broker.log_dirs.paths:
+        log_dir = next((one for one in broker.log_dirs.online if one.path == path), None)
+        results.append((yield from _describe_one(path, log_dir, wanted, broker, now)))
+    return DescribeLogDirsResponse(results=tuple(results))
+
+
+def _describe_one(
+    path: str, log_dir: LogDir | None, wanted: set[tuple[str, int]] | None, broker: Broker, now: Now
+) -> Slices[DescribeLogDirsResult]:
+    offline = DescribeLogDirsResult(
+        error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=()
+    )
+    if log_dir is None:
+        return offline
+    try:
+        usage = log_dir.disk.usage(path)
+    except OSError as error:
+        broker.hosting.fail(path, str(error), now)
+        return offline
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in list(broker.hosting.by_name.values()):
+    for (topic, index), opened in list(log_dir.logs.items()):
         yield PARTITION_COST
-        if wanted is None or (partition.topic, partition.index) in wanted:
-            topics.setdefault(partition.topic, []).append(
+        if wanted is None or (topic, index) in wanted:
+            topics.setdefault(topic, []).append(
                 DescribeLogDirsPartition(
-                    partition_index=partition.index,
-                    partition_size=partition.log.size_bytes,
+                    partition_index=index,
+                    partition_size=opened.size_bytes,
                     offset_lag=0,
                     is_future_key=False,
                 )
             )
-    result = DescribeLogDirsResult(
+    return DescribeLogDirsResult(
         error_code=ErrorCode.NONE,
-        log_dir=log_dir.path,
+        log_dir=path,
         topics=tuple(
             DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
@@ -74,7 +93,6 @@ def describe_log_dirs(request: Request, broker: Broker, now: Now) -> Slices[Mess
         total_bytes=usage.total_bytes,
         usable_bytes=usage.free_bytes,
     )
-    return DescribeLogDirsResponse(results=(result,))
 
 
 def describe_producers(request: Request, broker: Broker, now: Now) -> Slices[Message]:

@@ -173,7 +173,7 @@ def _partition(
 
 
 def _offline(image: MetadataImage, state: PartitionState) -> tuple[int, ...]:
-    return tuple(replica for replica in state.replicas if not image.is_alive(replica))
+    return tuple(replica for replica in state.replicas if not image.is_online(replica, state))
 
 
 def describe_cluster(request: Request, broker: Broker, now: Now) -> Message:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.log.results import DamagedSegment
 from tidelog.replica.partition import NO_EPOCH, Partition
 from tidelog.slices import Slices
 from tidelog.types import Offset
@@ -76,7 +77,13 @@ def list_offsets(request: Request, broker: Broker, now: Now) -> Slices[Message]:
             partition: Partition | ErrorCode = ErrorCode.INVALID_REQUEST
             if counts[topic.name, asked.partition_index] == 1:
                 partition = broker.led(topic.name, asked.partition_index, now)
-            partitions.append(_list_one(partition, asked, request.version, message))
+            try:
+                found = _list_one(partition, asked, request.version, message)
+            except (OSError, DamagedSegment) as failure:
+                assert isinstance(partition, Partition)
+                error = broker.hosting.erred(partition, failure, now)
+                found = _list_one(error, asked, request.version, message)
+            partitions.append(found)
             yield LOOKUP_COST if asked.timestamp in KNOWN_BY_HEART else TIMESTAMP_COST
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
         yield 1

@@ -14,7 +14,7 @@ from tidelog.broker.handlers.produce_request import (
 from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.log.results import Appended
+from tidelog.log.results import Appended, DamagedSegment
 from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
 from tidelog.slices import Slices
@@ -66,7 +66,7 @@ def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | D
         answers = []
         for data in topic.partition_data:
             partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
-            answers.append(_produce_one(partition, data, request, now))
+            answers.append(_produce_one(partition, data, request, broker, now))
         topics.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
@@ -87,7 +87,7 @@ def produce_in_slices(
         answers = []
         for data in topic.partition_data:
             partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
-            answers.append(_produce_one(partition, data, request, now))
+            answers.append(_produce_one(partition, data, request, broker, now))
             yield PARTITION_COST + _weight(data.records) // BYTES_A_MICROSECOND
         topics.append(
             TopicProduceResponse(
@@ -142,7 +142,10 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None
         rules.compacted,
     ):
         return None
-    appended = partition.append_single(one, now)
+    try:
+        appended = partition.append_single(one, now)
+    except (OSError, DamagedSegment) as error:
+        appended = broker.hosting.erred(partition, error, now)
     if not isinstance(appended, Appended):
         one.records[:BASE_OFFSET_END] = bytes(BASE_OFFSET_END)  # as the client sent it
         return None
@@ -152,7 +155,11 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None
 
 
 def _produce_one(
-    partition: Partition | ErrorCode, data: PartitionProduceData, request: Request, now: Now
+    partition: Partition | ErrorCode,
+    data: PartitionProduceData,
+    request: Request,
+    broker: Broker,
+    now: Now,
 ) -> PartitionProduceResponse:
     if isinstance(partition, Partition) and not partition.is_leader:
         partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -163,7 +170,7 @@ def _produce_one(
         judged = _judge(partition, data, request, now)
     if isinstance(judged, Refusal):
         return _refused(data.index, judged)
-    return _append(partition, judged, now)
+    return _append(partition, judged, broker, now)
 
 
 def _judge(
@@ -244,8 +251,13 @@ def _refuse_transaction(request: Request) -> Refusal:
     return Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactions are not there yet")
 
 
-def _append(partition: Partition, batch: ValidBatch, now: Now) -> PartitionProduceResponse:
-    appended = partition.append(batch, now)
+def _append(
+    partition: Partition, batch: ValidBatch, broker: Broker, now: Now
+) -> PartitionProduceResponse:
+    try:
+        appended = partition.append(batch, now)
+    except (OSError, DamagedSegment) as error:
+        appended = broker.hosting.erred(partition, error, now)
     if isinstance(appended, Appended):
         return PartitionProduceResponse(
             index=partition.index,

@@ -468,7 +468,7 @@ def test_the_last_stable_offset_is_found_again_after_a_restart(cluster: Cluster)
     # Also where the high watermark was known to be beyond the marker.
     cluster.shell.advance(6000)
     cluster.kill()
-    assert cluster.broker.log_dir.high_watermarks["t", 0] == 2
+    assert cluster.broker.log_dirs.metadata.high_watermarks["t", 0] == 2
     assert cluster.partition("t").last_stable_offset == 2
     write(cluster, 1, 1, b"2")
     cluster.restart()
