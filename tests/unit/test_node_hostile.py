@@ -25,7 +25,6 @@ from tidelog.node import WAITING_MAX
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS
 from tidelog.wire.declare import Message
-from tidelog.wire.decoder import STRING_BYTES_MAX
 from tidelog.wire.messages import (
     alter_configs,
     api_versions,
@@ -48,6 +47,7 @@ from tidelog.wire.messages import (
     produce,
     update_features,
 )
+from tidelog.wire.source import STRING_BYTES_MAX
 
 
 def samples(cluster: Cluster) -> dict[int, Message]:

@@ -21,7 +21,7 @@ from tidelog.client.errors import (
 from tidelog.client.frames import AnswerFrames
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, response_class
-from tidelog.wire.codec import decode, decoder, encoder
+from tidelog.wire.codec import UnsupportedVersion, decode, decoder, encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.encoder import EncodeError
@@ -178,7 +178,7 @@ class BrokerConnection:
         try:
             encoder(RequestHeader, APIS[key].request_header_version(version))(header, parts)
             encoder(type(request), version)(request, parts)
-        except EncodeError as error:
+        except (EncodeError, UnsupportedVersion) as error:
             raise UnsupportedByBroker(f"{self.address}: {APIS[key].name} {error}") from None
         parts[0] = LENGTH.pack(sum(map(len, parts)))
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF

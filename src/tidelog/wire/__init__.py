@@ -1,7 +1,7 @@
 """Kafka's wire protocol: frames, messages, record batches. Bytes in, values out, no I/O."""
 
 from tidelog.wire.api import APIS, ApiKey, request_class, response_class
-from tidelog.wire.codec import decode, decoder, encode, encoder
+from tidelog.wire.codec import UnsupportedVersion, decode, decoder, encode, encoder
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.encoder import EncodeError
 from tidelog.wire.frame import FrameReader
@@ -14,6 +14,7 @@ __all__ = [
     "EncodeError",
     "FrameReader",
     "Request",
+    "UnsupportedVersion",
     "decode",
     "decode_request",
     "decoder",

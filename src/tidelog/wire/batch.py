@@ -13,33 +13,55 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.types import Offset
 from tidelog.wire import records
+from tidelog.wire.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+)
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, decompress
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-assert HEADER.size == 61
+__all__ = [
+    "COMPRESSION_MASK",
+    "CONTROL",
+    "CRC_START",
+    "DELETE_HORIZON",
+    "HEADER",
+    "LENGTH_END",
+    "LENGTH_MIN",
+    "LOG_APPEND_TIME",
+    "MAGIC",
+    "MAGIC_END",
+    "NO_PRODUCER_ID",
+    "NO_TIMESTAMP",
+    "OLD_LENGTH_MIN",
+    "TRANSACTIONAL",
+    "BatchFlaw",
+    "BatchWalk",
+    "FlawKind",
+    "RecordBatch",
+    "TimestampType",
+    "assign_offset",
+    "read_batch",
+    "renew_crc",
+    "rewrite_timestamps",
+]
 
-LENGTH_END = 12
-"""Base offset and length; the length counts what comes after it."""
-CRC_START = 21
-"""The checksum covers all from here on: neither the base offset nor the leader epoch, so that a
-broker may write both without renewing it."""
 LENGTH_MIN = HEADER.size - LENGTH_END
 OLD_LENGTH_MIN = 14
 """The least of any magic: below it nothing else can be read."""
 MAGIC_END = 17
-MAGIC = 2
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
-
-COMPRESSION_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
 
 _LENGTH = struct.Struct(">i")
 _BASE_OFFSET = struct.Struct(">q")

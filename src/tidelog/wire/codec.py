@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, build_decoder
-from tidelog.wire.encoder import EncodeError, build_encoder
+from tidelog.wire.encoder import build_encoder
+
+
+class UnsupportedVersion(ValueError):
+    """We asked for a version of a message that there is not."""
+
 
 M = TypeVar("M", bound=Message)
 Decoder = Callable[..., tuple[Message, int]]
@@ -46,6 +51,7 @@ def sliced_decoder(cls: type[Message], version: int) -> SlicedDecoder:
     """The same for a message of very many elements, in pieces."""
     function = _sliced_decoders.get((cls, version))
     if function is None:
+        _require_version(cls, version)
         function = build_decoder(cls, version, in_slices=True)
         _sliced_decoders[cls, version] = function
     return function
@@ -80,4 +86,4 @@ def encode(message: Message, version: int) -> bytes:
 def _require_version(cls: type[Message], version: int) -> None:
     first, last = cls.VERSIONS
     if not first <= version <= last:
-        raise EncodeError(f"{cls.__name__} has versions {first} to {last}, not {version}")
+        raise UnsupportedVersion(f"{cls.__name__} has versions {first} to {last}, not {version}")

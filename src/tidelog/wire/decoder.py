@@ -32,19 +32,13 @@ from tidelog.wire.schema import (
     is_flexible,
     size_min,
 )
-from tidelog.wire.source import Source
+from tidelog.wire.source import ELEMENT_COST, SMALL_ARRAY_MAX, STRING_BYTES_MAX, Source
 
 ELEMENTS_MAX = 2_000_000
 """Array elements and tags in one message: more than the Metadata of 250,000 partitions with
 three replicas each."""
-STRING_BYTES_MAX = 32767
-"""As Kafka has it: a compact length could say more, but an older version's answer could not."""
-
-
 TAGS_MAX = 1000
 """Unknown tagged fields in one place."""
-ELEMENT_COST = 2
-"""Microseconds, some, for an element of an array (slices.py)."""
 
 
 class DecodeError(ValueError):
@@ -291,7 +285,6 @@ def skip_tags(buf: memoryview, pos: int, room: int = ELEMENTS_MAX) -> tuple[int,
     return pos, room
 
 
-SMALL_ARRAY_MAX = 16
 _small_arrays = {
     letter: [Packing(">" + letter * count) for count in range(SMALL_ARRAY_MAX + 1)]
     for letter in ("b", "h", "i", "q", "16s")

@@ -26,15 +26,11 @@ from tidelog.wire.schema import (
     fields_of,
     is_flexible,
 )
-from tidelog.wire.source import Source
+from tidelog.wire.source import ELEMENT_COST, SMALL_ARRAY_MAX, STRING_BYTES_MAX, Source
 
 
 class EncodeError(ValueError):
     """We tried to say what this version of the message has no words for."""
-
-
-ELEMENT_COST = 2
-"""Microseconds, some, for an element of an array (slices.py)."""
 
 
 def build_encoder(
@@ -123,6 +119,9 @@ class _EncoderSource(Source):
         match field_type:
             case Text():
                 self.line(f"{local} = {local}.encode()")
+                with self.block(f"if len({local}) > {STRING_BYTES_MAX}:"):
+                    said = f"a string has at most {STRING_BYTES_MAX} bytes, not %d"
+                    self.line(f"raise EncodeError({said!r} % len({local}))")
                 self.length("h", f"len({local})", compact)
                 self.line(f"w({local})")
             case Blob():
@@ -306,7 +305,6 @@ def pack_tags(payloads: dict[int, bytes], write: Callable[[bytes], None]) -> Non
         write(payloads[tag])
 
 
-SMALL_ARRAY_MAX = 16
 _small_packers: dict[tuple[str, bool], list[Callable[..., bytes]]] = {}
 
 

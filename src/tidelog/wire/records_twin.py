@@ -6,9 +6,17 @@ order. The column functions are in records_twin_columns.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.wire.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    LENGTH_END,
+    MAGIC,
+)
 from tidelog.wire.records_twin_columns import ColumnDecoder, encode_records
 from tidelog.wire.records_twin_parse import Flawed, parse_record, wrap_int64
 from tidelog.wire.records_types import (
@@ -34,9 +42,7 @@ __all__ = [
     "walk_records",
 ]
 
-BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
-LENGTH_END, CRC_START = 12, 21
-UNUSUAL_ATTRIBUTES = 0x07 | 0x20 | 0x40
+UNUSUAL_ATTRIBUTES = COMPRESSION_MASK | CONTROL | DELETE_HORIZON
 """The codec, a control batch, a delete horizon: what has one of these is looked at closely."""
 
 
@@ -102,13 +108,13 @@ def accept_batch(
 ) -> tuple[int, int] | None:
     """The usual produced batch, checked in one go; None: look more closely."""
     batch = memoryview(data)
-    if not BATCH_HEADER.size <= len(batch) <= size_max:
+    if not HEADER.size <= len(batch) <= size_max:
         return None
-    header = BATCH_HEADER.unpack_from(batch)
+    header = HEADER.unpack_from(batch)
     base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp = header[:8]
     producer_id, base_sequence, count = header[9], header[11], header[12]
     if (
-        (base_offset, length, magic) != (0, len(batch) - LENGTH_END, 2)
+        (base_offset, length, magic) != (0, len(batch) - LENGTH_END, MAGIC)
         or attributes & UNUSUAL_ATTRIBUTES
         or count <= 0
         or last_delta != count - 1
@@ -117,7 +123,7 @@ def accept_batch(
     ):
         return None
     check = validate_records(
-        batch[BATCH_HEADER.size :],
+        batch[HEADER.size :],
         count,
         base_timestamp,
         timestamp_min,

@@ -6,6 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+STRING_BYTES_MAX = 32767
+"""As Kafka has it: a compact length could say more, but an older version's answer could not."""
+SMALL_ARRAY_MAX = 16
+"""Arrays of numbers up to this many have their packings ready: replicas come in such counts."""
+
+ELEMENT_COST = 2
+"""Microseconds, some, for an element of an array (slices.py)."""
+
 
 class Source:
     """Lines of a function to be, and the constants that they refer to."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tidelog.wire.api import APIS
-from tidelog.wire.codec import decode, encode
+from tidelog.wire.codec import (
+    UnsupportedVersion,
+    decode,
+    decoder,
+    encode,
+    encoder,
+    sliced_decoder,
+    sliced_encoder,
+)
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.encoder import EncodeError
 from tidelog.wire.messages.fetch import FetchRequest, ForgottenTopic
@@ -28,8 +36,24 @@ def test_a_field_that_the_version_lacks_is_an_error_unless_it_is_ignorable() -> 
 
 
 def test_a_version_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(EncodeError, match="HeartbeatRequest has versions 0 to 4, not 5"):
+    message = "HeartbeatRequest has versions 0 to 4, not 5"
+    with pytest.raises(UnsupportedVersion, match=message):
         encode(HEARTBEAT, 5)
+    for make in (decoder, encoder, sliced_decoder, sliced_encoder):
+        with pytest.raises(UnsupportedVersion, match=message):
+            make(HeartbeatRequest, 5)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_string_that_no_version_could_say_is_an_error(version: int) -> None:
+    """By its bytes, as Kafka counts, whatever the length before it could hold."""
+    longest = HEARTBEAT.replace(group_id="ü" * 16383 + "x", group_instance_id=None)
+    assert decode(HeartbeatRequest, version, encode(longest, version)) == longest
+    with pytest.raises(EncodeError, match="at most 32767 bytes, not 32768"):
+        encode(longest.replace(group_id="ü" * 16384), version)
+    if version >= 3:
+        with pytest.raises(EncodeError, match="at most 32767 bytes, not 40000"):
+            encode(HEARTBEAT.replace(group_instance_id="x" * 40000), version)
 
 
 def test_trailing_bytes_are_refused_where_a_message_stands_alone() -> None:

@@ -17,13 +17,14 @@ import pytest
 from tidelog.wire.api import APIS, request_class, response_class
 from tidelog.wire.codec import decode, decoder, encode
 from tidelog.wire.declare import Message, Struct
-from tidelog.wire.decoder import ELEMENTS_MAX, STRING_BYTES_MAX, DecodeError
+from tidelog.wire.decoder import ELEMENTS_MAX, DecodeError
 from tidelog.wire.encoder import pack_uvarint
 from tidelog.wire.messages.fetch import FetchRequest
 from tidelog.wire.messages.heartbeat import HeartbeatRequest
 from tidelog.wire.messages.metadata import MetadataRequest
 from tidelog.wire.request import decode_request
 from tidelog.wire.schema import Array, Blob, FieldType, Fixed, Nested, Text, fields_of
+from tidelog.wire.source import STRING_BYTES_MAX
 
 FRAMES = [
     json.loads(line)
@@ -170,7 +171,9 @@ def test_tags_have_a_limit(message: Message, version: int) -> None:
 
 @pytest.mark.parametrize("size", [STRING_BYTES_MAX, STRING_BYTES_MAX + 1])
 def test_a_compact_string_is_no_longer_than_any_other(size: int) -> None:
-    data = encode(HEARTBEAT.replace(group_id="x" * size), 4)
+    data = encode(HEARTBEAT.replace(group_id="x"), 4)
+    assert data.startswith(b"\x02x")
+    data = pack_uvarint(size + 1) + b"x" * size + data[2:]
     if size <= STRING_BYTES_MAX:
         assert len(decode(HeartbeatRequest, 4, data).group_id) == size
     else:
