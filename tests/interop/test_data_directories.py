@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.interop.apache import CLUSTER_ID, ApacheKafka, run_tool
 from tests.interop.exchange import Exchange
@@ -222,6 +223,19 @@ class Talk:
                 offset = batch.next_offset
         return found
 
+    def committed(self, place: Place) -> tuple[int, list[tuple[int, int]]]:
+        """The last stable offset, and which transactions a reader leaves out."""
+        asked = fetch.FetchPartition(
+            partition=place[1], fetch_offset=0, partition_max_bytes=1 << 20
+        )
+        there = fetch.FetchTopic(topic=place[0], partitions=(asked,))
+        request = fetch.FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=1, topics=(there,))
+        answer: Asked = self.exchange.ask(request, 11)
+        data = answer.responses[0].partitions[0]
+        assert data.error_code == 0
+        aborted = [(one.producer_id, one.first_offset) for one in data.aborted_transactions or ()]
+        return data.last_stable_offset, aborted
+
     def everything(self) -> dict[str, Any]:
         """All that must survive a change of hands."""
         topics = self.topics()
@@ -375,6 +389,58 @@ def test_a_directory_of_another_format(tmp_path: Path, form: str, first: str) ->
             yield quorum(owner(tmp_path, properties=PROPERTIES))
 
     change_hands(owners(), ending="stop", features=features)
+
+
+def test_what_groups_and_transactions_have_left(tmp_path: Path) -> None:
+    """Ours serves neither yet, but what they wrote stays what it is."""
+    few = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+    place = ("t", 0)
+
+    def found(talk: Talk) -> Any:
+        return talk.everything(), talk.committed(place)
+
+    with ApacheKafka(tmp_path, properties=PROPERTIES | few) as node:
+        with Exchange(node.bootstrap_servers) as exchange:
+            talk = Talk(exchange)
+            talk.create("t", 1)
+            use_groups_and_transactions(node.bootstrap_servers, "t")
+            left = found(talk)
+        stable, aborted = left[1]
+        assert len(aborted) == 1
+        assert stable < left[0]["offsets"][place][0][1], "a transaction is open"
+        node.kill()
+    with TidelogNode(tmp_path, properties=PROPERTIES | few) as node:
+        with Exchange(node.bootstrap_servers) as exchange:
+            assert found(Talk(exchange)) == left
+        node.stop()
+    with ApacheKafka(tmp_path, properties=PROPERTIES | few) as node:
+        with Exchange(node.bootstrap_servers) as exchange:
+            assert found(Talk(exchange)) == left
+        consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "readers"})
+        (committed,) = consumer.committed([TopicPartition("t", 0)], timeout=30)
+        assert committed.offset == 2
+        consumer.close()
+
+
+def use_groups_and_transactions(servers: str, topic: str) -> None:
+    """One transaction that is committed, one that is aborted, one that stays open."""
+    producers = []
+    for ending in ("commit", "abort", "leave"):
+        settings = {"bootstrap.servers": servers, "transactional.id": ending}
+        producer = Producer({**settings, "transaction.timeout.ms": 900_000})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for i in range(5):
+            producer.produce(topic, f"{ending} {i}", "key")
+        producer.flush(60)
+        if ending == "commit":
+            producer.commit_transaction(60)
+        elif ending == "abort":
+            producer.abort_transaction(60)
+        producers.append(producer)
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
 
 
 @pytest.mark.parametrize("first", [TidelogNode, ApacheKafka])
