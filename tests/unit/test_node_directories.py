@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.node_client import Cluster, create_topic_request
+from tests.unit.node_client import BROKER, Cluster, create_topic_request
 
 from tidelog.broker.loading import CannotLoad
 from tidelog.errors import ErrorCode
@@ -308,3 +308,29 @@ def test_a_lost_directory_is_offline() -> None:
     assert not image.is_online(1, state._replace(directories=(LOST_DIRECTORY,)))
     assert not image.is_online(1, state._replace(directories=(Uuid(b"x" * 16),)))
     assert not image.is_online(2, state)
+
+
+def test_a_cordoned_directory_gets_nothing_new() -> None:
+    cluster = Cluster(log_dirs="data,more", cordoned_log_dirs="more")
+    cluster.shell.advance(100)
+    cluster.create_topic("t", 4)
+    cluster.shell.advance(100)
+    assert (len(inside(cluster, "data")), inside(cluster, "more")) == (4, [])
+    found = described(cluster)
+    assert [found[path].is_cordoned for path in ("data", "more")] == [False, True]
+    assert cluster.configure(BROKER, "1", cordoned_log_dirs="*").error_code == 0
+    cluster.shell.advance(100)
+    (refused,) = cluster.ask(create_topic_request("u")).topics
+    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert cluster.configure(BROKER, "1", cordoned_log_dirs="data").error_code == 0
+    cluster.shell.advance(100)
+    cluster.create_topic("u", 2)
+    cluster.shell.advance(100)
+    assert [cluster.shell.disk.exists(f"more/u-{index}") for index in (0, 1)] == [True, True]
+    cluster.restart()
+    cluster.shell.advance(100)
+    cordoned = cluster.broker.image.brokers[1].cordoned_log_dirs
+    assert cordoned == (cluster.broker.log_dirs.online[0].directory_id,)
+    cluster.configure(BROKER, "1", cordoned_log_dirs="")
+    cluster.shell.advance(100)
+    assert cluster.broker.image.brokers[1].cordoned_log_dirs == ()

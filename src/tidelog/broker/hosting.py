@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.log import log_config
-from tidelog.controller.directories import assign_directories, directories_offline
+from tidelog.controller.directories import (
+    assign_directories,
+    cordon_directories,
+    directories_offline,
+)
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree, StopProcess
@@ -104,13 +108,15 @@ class Hosting:
             elif isinstance(record, RemoveTopicRecord):
                 yield from self._remove_topic(record.topic_id, now)
             elif isinstance(record, ConfigRecord):
-                yield from self._reconfigure(record)
+                yield from self._reconfigure(record, now)
         self._begin_to_follow(now)
 
     def adopt(self, now: Now) -> None:
         """At the start: everything that the metadata places here."""
         for place, _ in self.broker.image.partitions_of(self.broker.node_id):
             self._follow(place.topic_id, place.partition, now)
+        if self.broker.config.cordoned_log_dirs:
+            self._begin_to_report(now)
 
     def _begin_to_follow(self, now: Now) -> None:
         if self._changed and not self._is_following:
@@ -193,7 +199,8 @@ class Hosting:
             return assigned
         is_known = int.from_bytes(state.directory(self.broker.node_id), "big") >= RESERVED_UUIDS
         is_new = state.partition_epoch == 0 and not is_known
-        return log_dirs.emptiest() if is_new or not log_dirs.has_offline else None
+        may_be_made = is_new or not log_dirs.has_offline
+        return log_dirs.emptiest(self.broker.config) if may_be_made else None
 
     def _note_configs(self, partition: Partition) -> None:
         if partition.flushes:
@@ -244,13 +251,14 @@ class Hosting:
             self.broker.effects.append(RemoveTree(path))
             yield REMOVE_TREE_COST
 
-    def _reconfigure(self, record: ConfigRecord) -> Slices[None]:
+    def _reconfigure(self, record: ConfigRecord, now: Now) -> Slices[None]:
         broker, image = self.broker, self.broker.image
         if record.resource_type == BROKER_RESOURCE:
             broker.config = broker.static_config.with_dynamic(
                 image.cluster_configs(), image.broker_configs(broker.node_id)
             )
             topics = list(self._indexes)
+            self._begin_to_report(now)
         elif record.resource_type == TOPIC_RESOURCE:
             changed = image.topic(record.resource_name)
             topics = [] if changed is None else [changed.topic_id]
@@ -332,7 +340,7 @@ class Hosting:
         self._unreported[place] = directory_id
 
     def _begin_to_report(self, now: Now) -> None:
-        """Tell the controller which directories are left, and what lies where."""
+        """Tell the controller which directories are left and open, and what lies where."""
         broker = self.broker
         broker.jobs.add(broker.in_turn(lambda: self._report(now)), now)
 
@@ -342,6 +350,8 @@ class Hosting:
         self._unreported = {}
         records = assign_directories(metadata.latest, node_id, unreported)
         records += directories_offline(metadata.latest, node_id, broker.log_dirs.ids, broker.config)
+        cordoned = broker.log_dirs.cordoned_ids(broker.config)
+        records += cordon_directories(metadata.latest, node_id, cordoned)
         error = yield from metadata.append_in_slices(records, now)
         if error is ErrorCode.NONE:
             broker.flush_metadata(now)

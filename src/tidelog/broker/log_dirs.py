@@ -19,6 +19,10 @@ from tidelog.wire.messages.control_records import Voter
 log = logging.getLogger("tidelog.start")
 
 
+ALL = ("*",)
+"""As a value of cordoned.log.dirs."""
+
+
 class CannotLoad(Exception):
     """One line that says why the node does not start, and what to do."""
 
@@ -59,9 +63,15 @@ class LogDirs:
     def with_id(self, directory_id: Uuid) -> LogDir | None:
         return next((one for one in self.online if one.directory_id == directory_id), None)
 
-    def emptiest(self) -> LogDir:
-        """Where a new partition goes: the first with the fewest."""
-        return min(self.online, key=lambda one: len(one.logs) + len(one.damaged))
+    def emptiest(self, config: BrokerConfig) -> LogDir:
+        """Where a new partition goes: the first with the fewest, of those not cordoned. The
+        controller places none where all are; what it has placed before must go somewhere."""
+        open_ones = [one for one in self.online if not is_cordoned(one.path, config)]
+        return min(open_ones or self.online, key=lambda one: len(one.logs) + len(one.damaged))
+
+    def cordoned_ids(self, config: BrokerConfig) -> tuple[Uuid, ...]:
+        cordoned = (one for one in self.online if is_cordoned(one.path, config))
+        return tuple(sorted(one.directory_id for one in cordoned))
 
     def at(self, path: str | None) -> LogDir | None:
         """The one that a file lies in."""
@@ -83,6 +93,11 @@ class LogDirs:
         """Whether a file lies in a directory that is known to have failed."""
         is_ours = path is not None and any(f"{path}/".startswith(f"{p}/") for p in self.paths)
         return is_ours and self.at(path) is None
+
+
+def is_cordoned(path: str, config: BrokerConfig) -> bool:
+    """Whether a directory is to get no new replicas."""
+    return path in config.cordoned_log_dirs or config.cordoned_log_dirs == ALL
 
 
 def open_log_dirs(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> LogDirs:

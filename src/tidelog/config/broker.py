@@ -181,6 +181,12 @@ class BrokerConfig(
             self._validate_broker()
 
     def _validate_broker(self) -> None:
+        unknown_dirs = {*self.cordoned_log_dirs} - {*self.data_dirs, "*"}
+        if unknown_dirs:
+            raise InvalidConfig(
+                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir:"
+                f" {', '.join(sorted(unknown_dirs))} is not"
+            )
         advertised = {endpoint.name for endpoint in self.advertised_endpoints}
         if self.inter_broker_name in self.controller_names:
             raise InvalidConfig("inter.broker.listener.name must not be a controller listener")

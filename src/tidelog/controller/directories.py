@@ -15,6 +15,9 @@ from tidelog.wire.declare import Message
 DIRECTORIES_SINCE = 17
 """The metadata.version (3.7-IV2) that knows in which directory a replica lies."""
 
+CORDONS_SINCE = 30
+"""4.3-IV0."""
+
 
 def assign_directories(
     image: MetadataImage, broker_id: int, assigned: Mapping[TopicPartition, Uuid]
@@ -38,6 +41,20 @@ def assign_directories(
                 )
             )
     return records
+
+
+def cordon_directories(
+    image: MetadataImage, broker_id: int, cordoned: Iterable[Uuid]
+) -> list[Message]:
+    """Which of a broker's directories get no new replicas (KIP-1066)."""
+    broker, wanted = image.brokers[broker_id], tuple(sorted(cordoned))
+    known = image.metadata_version >= CORDONS_SINCE
+    if not known or wanted == tuple(sorted(broker.cordoned_log_dirs or ())):
+        return []
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=wanted
+    )
+    return [change]
 
 
 def directories_offline(

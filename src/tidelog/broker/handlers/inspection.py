@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.log_dirs import is_cordoned
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.log_dir import LogDir
@@ -92,6 +93,7 @@ def _describe_one(
         ),
         total_bytes=usage.total_bytes,
         usable_bytes=usage.free_bytes,
+        is_cordoned=is_cordoned(path, broker.config),
     )
 
 
