@@ -16,6 +16,7 @@ setup(
             depends=[
                 "src/tidelog/wire/_crc32c.h",
                 "src/tidelog/wire/_records_accept.pxi",
+                "src/tidelog/wire/_records_assign.pxi",
                 "src/tidelog/wire/_records_decode.pxi",
                 "src/tidelog/wire/_records_encode.pxi",
                 "src/tidelog/wire/_records_parse.pxi",

@@ -1,8 +1,13 @@
+from collections.abc import Sequence
+
 from typing_extensions import Buffer
 
 from tidelog.wire.records_types import (
+    AssignedRows,
     Columns,
     EncodedRecords,
+    IntColumn,
+    Placement,
     RecordsCheck,
     RecordSpan,
     SingleProduce,
@@ -30,8 +35,21 @@ def accept_batch(
 def parse_produce(frame: memoryview, /) -> SingleProduce | None: ...
 def walk_records(data: Buffer, count: int, /) -> list[RecordSpan]: ...
 def encode_records(
-    columns: Columns, start_row: int, bytes_max: int, timestamp: int, /
+    columns: Columns,
+    start_row: int,
+    bytes_max: int,
+    timestamp: int,
+    order: Buffer | None = None,
+    room: int = 0,
+    /,
 ) -> EncodedRecords: ...
+def assign_rows(
+    columns: Columns,
+    chosen: IntColumn | None,
+    topics: Buffer | None,
+    placements: Sequence[Placement],
+    /,
+) -> AssignedRows: ...
 
 class ColumnDecoder:
     def __init__(self, wanted: int, rows_max: int, bytes_max: int, /) -> None: ...

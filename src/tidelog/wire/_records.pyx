@@ -18,6 +18,7 @@ from libc.string cimport memcpy, memset
 from tidelog.wire.records_types import (
     COLUMN_BYTES_MAX,
     RECORD_ERRORS_MAX,
+    AssignedRows,
     BadRecord,
     BinaryColumn,
     Columns,
@@ -26,6 +27,7 @@ from tidelog.wire.records_types import (
     HeadersColumn,
     RecordsCheck,
     RecordSpan,
+    RowGroup,
 )
 
 cdef extern from "_crc32c.h" nogil:
@@ -67,3 +69,4 @@ include "_records_accept.pxi"
 include "_records_produce.pxi"
 include "_records_decode.pxi"
 include "_records_encode.pxi"
+include "_records_assign.pxi"

@@ -104,15 +104,21 @@ cdef inline uint8_t* write_field(uint8_t* at, Field field) noexcept nogil:
 
 
 cdef class RowsEncoder:
+    """Its places are rows, or where there is an order of rows, indexes of that."""
     cdef RowReader keys, values, header_keys, header_values
-    cdef Py_buffer timestamps, header_offsets
-    cdef bint with_timestamps, with_headers
-    cdef int64_t start_row, timestamp, base_timestamp, header_count
+    cdef Py_buffer timestamps, header_offsets, order
+    cdef bint with_timestamps, with_headers, with_order
+    cdef int64_t rows, places, start, timestamp, base_timestamp, header_count
 
-    def __cinit__(self, columns, int64_t start_row, int64_t timestamp):
+    def __cinit__(self, columns, int64_t start, int64_t timestamp, order):
         cdef int64_t rows = columns.rows
-        self.start_row = start_row
+        self.rows = self.places = rows
+        self.start = start
         self.timestamp = timestamp
+        if order is not None:
+            PyObject_GetBuffer(order, &self.order, PyBUF_SIMPLE)
+            self.with_order = True
+            self.places = self.order.len // 4
         self.keys = RowReader(columns.keys, rows)
         self.values = RowReader(columns.values, rows)
         if columns.timestamps is not None:
@@ -128,13 +134,24 @@ cdef class RowsEncoder:
             PyObject_GetBuffer(columns.headers.offsets, &self.header_offsets, PyBUF_SIMPLE)
             self.with_headers = True
             want_size(&self.header_offsets, (rows + 1) * 4)
-        self.base_timestamp = self.timestamp_of(start_row)
+        assert 0 <= start < self.places
+        self.base_timestamp = self.timestamp_of(self.row_at(start))
 
     def __dealloc__(self):
+        if self.with_order:
+            PyBuffer_Release(&self.order)
         if self.with_timestamps:
             PyBuffer_Release(&self.timestamps)
         if self.with_headers:
             PyBuffer_Release(&self.header_offsets)
+
+    cdef inline int64_t row_at(self, int64_t place) except -1:
+        cdef int64_t row = place
+        if self.with_order:
+            row = read_int32(&self.order, place)
+            if row < 0 or row >= self.rows:
+                raise ValueError(f"the order names row {row} of {self.rows}")
+        return row
 
     cdef inline int64_t timestamp_of(self, int64_t row) noexcept nogil:
         cdef int64_t timestamp = self.timestamp
@@ -145,12 +162,12 @@ cdef class RowsEncoder:
     cdef inline int64_t timestamp_delta_of(self, int64_t row) noexcept nogil:
         return <int64_t>(<uint64_t>self.timestamp_of(row) - <uint64_t>self.base_timestamp)
 
-    cdef int64_t body_size(self, int64_t row) except -1:
+    cdef int64_t body_size(self, int64_t place, int64_t row) except -1:
         cdef Field key, value
         cdef int64_t size, header, end
         self.keys.read(row, &key)
         self.values.read(row, &value)
-        size = 1 + varint_size(self.timestamp_delta_of(row)) + varint_size(row - self.start_row)
+        size = 1 + varint_size(self.timestamp_delta_of(row)) + varint_size(place - self.start)
         size += field_size(key) + field_size(value)
         if not self.with_headers:
             size += 1
@@ -171,13 +188,14 @@ cdef class RowsEncoder:
             raise ValueError("a record must be smaller than 2 GiB")
         return size
 
-    cdef uint8_t* write(self, uint8_t* at, int64_t row) except NULL:
+    cdef uint8_t* write(self, uint8_t* at, int64_t place) except NULL:
         cdef Field key, value
         cdef int64_t header, end
-        at = write_varint(at, self.body_size(row))
+        cdef int64_t row = self.row_at(place)
+        at = write_varint(at, self.body_size(place, row))
         at[0] = 0
         at = write_varint(at + 1, self.timestamp_delta_of(row))
-        at = write_varint(at, row - self.start_row)
+        at = write_varint(at, place - self.start)
         self.keys.read(row, &key)
         self.values.read(row, &value)
         at = write_field(write_field(at, key), value)
@@ -195,27 +213,31 @@ cdef class RowsEncoder:
         return at
 
 
-def encode_records(columns, int64_t start_row, int64_t bytes_max, int64_t timestamp, /):
-    cdef int64_t rows = columns.rows
-    assert 0 <= start_row < rows
-    cdef RowsEncoder encoder = RowsEncoder(columns, start_row, timestamp)
-    cdef int64_t row = start_row
+def encode_records(
+    columns, int64_t start_row, int64_t bytes_max, int64_t timestamp, order=None, int64_t room=0, /
+):
+    assert room >= 0
+    cdef RowsEncoder encoder = RowsEncoder(columns, start_row, timestamp, order)
+    cdef int64_t place = start_row
     cdef int64_t total = 0
     cdef int64_t max_timestamp = encoder.base_timestamp
-    cdef int64_t size
-    while row < rows:
-        size = encoder.body_size(row)
+    cdef int64_t row, size
+    while place < encoder.places:
+        row = encoder.row_at(place)
+        size = encoder.body_size(place, row)
         size += varint_size(size)
-        if row > start_row and total + size > bytes_max:
+        if place > start_row and total + size > bytes_max:
             break
         total += size
         max_timestamp = max(max_timestamp, encoder.timestamp_of(row))
-        row += 1
+        place += 1
     cdef bytearray records = bytearray()
-    PyByteArray_Resize(records, total)
-    cdef uint8_t* at = <uint8_t*>PyByteArray_AS_STRING(records)
+    PyByteArray_Resize(records, room + total)
+    cdef uint8_t* start = <uint8_t*>PyByteArray_AS_STRING(records)
+    cdef uint8_t* at = start + room
+    memset(start, 0, room)
     cdef int64_t written
-    for written in range(start_row, row):
+    for written in range(start_row, place):
         at = encoder.write(at, written)
-    assert at - <uint8_t*>PyByteArray_AS_STRING(records) == total
-    return EncodedRecords(records, row, encoder.base_timestamp, max_timestamp)
+    assert at - start == room + total
+    return EncodedRecords(records, place, encoder.base_timestamp, max_timestamp)

@@ -17,6 +17,7 @@ from tidelog.wire.batch import (
 )
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression, compress
 from tidelog.wire.records_twin_parse import Header, write_record
+from tidelog.wire.records_types import EncodedRecords
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,6 +61,46 @@ def assemble_batch(
         producer_id,
         producer_epoch,
         base_sequence,
+        record_count,
+    )
+    renew_crc(batch, 0)
+    return batch
+
+
+def finish_batch(
+    encoded: EncodedRecords,
+    record_count: int,
+    *,
+    compression: Compression = Compression.NONE,
+    compression_level: int | None = None,
+) -> bytearray:
+    """A batch of records that were encoded with room for its header: uncompressed, it is made
+    where they lie."""
+    if compression:
+        return assemble_batch(
+            memoryview(encoded.records)[HEADER.size :],
+            record_count,
+            base_timestamp=encoded.base_timestamp,
+            max_timestamp=encoded.max_timestamp,
+            compression=compression,
+            compression_level=compression_level,
+        )
+    batch = encoded.records
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LENGTH_END,
+        -1,
+        MAGIC,
+        0,
+        0,
+        record_count - 1,
+        encoded.base_timestamp,
+        encoded.max_timestamp,
+        NO_PRODUCER_ID,
+        -1,
+        -1,
         record_count,
     )
     renew_crc(batch, 0)

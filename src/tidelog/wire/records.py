@@ -34,4 +34,5 @@ accept_batch = implementation.accept_batch
 parse_produce = implementation.parse_produce
 walk_records = implementation.walk_records
 encode_records = implementation.encode_records
+assign_rows = implementation.assign_rows
 ColumnDecoder = implementation.ColumnDecoder

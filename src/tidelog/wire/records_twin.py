@@ -1,7 +1,8 @@
 """The pure Python twin of the compiled module: the fallback, and the tests' oracle.
 
 It is written to be read, and to refuse exactly what the compiled module refuses, in the same
-order. The column functions are in records_twin_columns.
+order. The column functions are in records_twin_columns, the choice of
+partitions in records_twin_assign.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tidelog.wire.batch_header import (
     LENGTH_END,
     MAGIC,
 )
+from tidelog.wire.records_twin_assign import assign_rows
 from tidelog.wire.records_twin_columns import ColumnDecoder, encode_records
 from tidelog.wire.records_twin_parse import Flawed, parse_record, wrap_int64
 from tidelog.wire.records_types import (
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnDecoder",
     "accept_batch",
+    "assign_rows",
     "crc32c",
     "encode_records",
     "parse_produce",

@@ -186,38 +186,57 @@ class ColumnDecoder:
 
 
 def encode_records(
-    columns: Columns, start_row: int, bytes_max: int, timestamp: int, /
+    columns: Columns,
+    start_row: int,
+    bytes_max: int,
+    timestamp: int,
+    order: Buffer | None = None,
+    room: int = 0,
+    /,
 ) -> EncodedRecords:
     """As many rows from start_row on as fit into bytes_max, at least one."""
-    assert 0 <= start_row < columns.rows
+    assert room >= 0
     rows = columns.rows
+    picked = None if order is None else _row_numbers(order)
+    places = rows if picked is None else len(picked)
     times = None
+    keys, values = RowReader(columns.keys, rows), RowReader(columns.values, rows)
     if columns.timestamps is not None:
-        times = _integers(columns.timestamps, "q", rows)
-    keys, values = _RowReader(columns.keys, rows), _RowReader(columns.values, rows)
+        times = integers(columns.timestamps, "q", rows)
     headers = _HeadersReader(columns.headers, rows)
-    base_timestamp = timestamp if times is None else times[start_row]
-    max_timestamp = base_timestamp
-    records = bytearray()
-    row = start_row
-    while row < rows:
+    assert 0 <= start_row < places
+    base_timestamp: int | None = None
+    max_timestamp = -(1 << 63)
+    records = bytearray(room)
+    place = start_row
+    while place < places:
+        row = place if picked is None else picked[place]
+        if not 0 <= row < rows:
+            raise ValueError(f"the order names row {row} of {rows}")
         created = timestamp if times is None else times[row]
+        base_timestamp = created if base_timestamp is None else base_timestamp
         record = write_record(
             wrap_int64(created - base_timestamp),
-            row - start_row,
+            place - start_row,
             keys.field(row),
             values.field(row),
             headers.fields(row),
         )
-        if row > start_row and len(records) + len(record) > bytes_max:
+        if place > start_row and len(records) - room + len(record) > bytes_max:
             break
         records += record
         max_timestamp = max(max_timestamp, created)
-        row += 1
-    return EncodedRecords(records, row, base_timestamp, max_timestamp)
+        place += 1
+    assert base_timestamp is not None
+    return EncodedRecords(records, place, base_timestamp, max_timestamp)
 
 
-def _integers(buffer: Buffer, kind: Literal["i", "q"], count: int) -> memoryview[int]:
+def _row_numbers(order: Buffer) -> memoryview[int]:
+    size = memoryview(order).nbytes
+    return integers(order, "i", size // 4)
+
+
+def integers(buffer: Buffer, kind: Literal["i", "q"], count: int) -> memoryview[int]:
     view = memoryview(buffer).cast("B")
     size = count * (8 if kind == "q" else 4)
     if len(view) < size:
@@ -225,14 +244,14 @@ def _integers(buffer: Buffer, kind: Literal["i", "q"], count: int) -> memoryview
     return view[:size].cast(kind)
 
 
-class _RowReader:
+class RowReader:
     """Fields of a binary column; every row is null where there is no column."""
 
     def __init__(self, column: BinaryColumn | None, rows: int) -> None:
         self._column = column
         if column is None:
             return
-        self._offsets = _integers(column.offsets, "i", rows + 1)
+        self._offsets = integers(column.offsets, "i", rows + 1)
         self._data = memoryview(column.data).cast("B")
         if column.validity is not None:
             self._validity = memoryview(column.validity).cast("B")
@@ -260,9 +279,9 @@ class _HeadersReader:
             return
         if column.header_count < 0:
             raise ValueError("the headers' count is negative")
-        self._offsets = _integers(column.offsets, "i", rows + 1)
-        self._keys = _RowReader(column.keys, column.header_count)
-        self._values = _RowReader(column.values, column.header_count)
+        self._offsets = integers(column.offsets, "i", rows + 1)
+        self._keys = RowReader(column.keys, column.header_count)
+        self._values = RowReader(column.values, column.header_count)
 
     def fields(self, row: int) -> tuple[Header, ...]:
         if self._column is None:

@@ -6,10 +6,13 @@ They work on the records of one batch, decompressed, and know little of batch he
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Buffer
 
     from tidelog.types import Uuid
@@ -159,9 +162,55 @@ class EncodedRecords(NamedTuple):
     """The rows [start_row, end_row) as the records of one batch, not yet compressed."""
 
     records: bytearray
+    """Behind as many free bytes as were asked for."""
     end_row: int
     base_timestamp: int
     max_timestamp: int
+
+
+class IntColumn(NamedTuple):
+    """Arrow's int32 layout."""
+
+    values: Buffer
+    validity: Buffer | None
+    validity_start: int = 0
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where a topic's rows may go. Rows without a key stick to one partition until they have
+    filled a batch there, then the next has its turn."""
+
+    partition_count: int
+    available: Buffer
+    """Native int32: the partitions that rows without a key may go to."""
+    turn_bytes: int
+    """Of keys and values, after which the next has its turn."""
+    turn: int = 0
+    """An index of available."""
+    taken_bytes: int = 0
+    """In this turn."""
+
+
+class RowGroup(NamedTuple):
+    """The rows order[start:end] belong to this partition, and are in their first order."""
+
+    topic: int
+    """An index of the placements."""
+    partition: int
+    start: int
+    end: int
+
+
+class AssignedRows(NamedTuple):
+    """All rows, grouped by the partition they belong to."""
+
+    order: bytes
+    """Native int32: row numbers."""
+    groups: list[RowGroup]
+    bad_row: int
+    """-1, or the first row that chose a partition which its topic does not have; then there is
+    no order, no group, and no turn has passed."""
 
 
 class ColumnDecoder(Protocol):
@@ -276,9 +325,29 @@ class RecordsModule(Protocol):
         """All records, for those who need their keys. Raises CorruptRecords."""
 
     def encode_records(
-        self, columns: Columns, start_row: int, bytes_max: int, timestamp: int, /
+        self,
+        columns: Columns,
+        start_row: int,
+        bytes_max: int,
+        timestamp: int,
+        order: Buffer | None = None,
+        room: int = 0,
+        /,
     ) -> EncodedRecords:
         """As many rows from start_row on as fit into bytes_max, at least one; timestamp is for
-        all rows if columns has none. ValueError if the columns contradict themselves."""
+        all rows if columns has none. With order (native int32 row numbers) it is that which is
+        counted in. ValueError if the columns contradict themselves."""
+
+    def assign_rows(
+        self,
+        columns: Columns,
+        chosen: IntColumn | None,
+        topics: Buffer | None,
+        placements: Sequence[Placement],
+        /,
+    ) -> AssignedRows:
+        """Give each row its partition: the chosen one, or its key's, or the one whose turn it
+        is. topics holds indexes of placements (native int32), and may be left out if there is
+        but one. ValueError if the columns contradict themselves."""
 
     def ColumnDecoder(self, wanted: int, rows_max: int, bytes_max: int, /) -> ColumnDecoder: ...

@@ -20,6 +20,8 @@ from tidelog.wire.records_types import (
     Columns,
     CorruptRecords,
     HeadersColumn,
+    IntColumn,
+    Placement,
     RecordsModule,
 )
 
@@ -93,6 +95,16 @@ def contradict(module: RecordsModule, rng: random.Random) -> None:
     columns = Columns(3, None, times, column(), column(), rng.choice([None, headers]))
     with contextlib.suppress(ValueError):
         module.encode_records(columns, 0, rng.randrange(100), 5)
+    with contextlib.suppress(ValueError, AssertionError):
+        module.encode_records(columns, 0, rng.randrange(100), 5, exact(buffer()), 61)
+    placements = [
+        Placement(rng.randrange(4), exact(buffer()), rng.randrange(9), rng.randrange(3))
+        for _ in range(rng.randrange(3))
+    ]
+    validity = rng.choice([None, exact(rng.randbytes(rng.randrange(3)))])
+    picks = rng.choice([None, IntColumn(exact(buffer()), validity, rng.randrange(12))])
+    with contextlib.suppress(ValueError):
+        module.assign_rows(columns, picks, rng.choice([None, exact(buffer())]), placements)
 
 
 def main(rounds: int) -> None:
