@@ -32,11 +32,15 @@ from tidelog.client.routing import Attempts, find_leaders, version_limit
 from tidelog.client.steps import Abandon, Ask, Reply, Steps, finish, start
 from tidelog.errors import ErrorCode
 from tidelog.wire.batch import RecordBatch, read_batch
+from tidelog.wire.batch_reader import split_batch
 
 IN_FLIGHT_MAX = 5
-"""Requests to one broker at a time: it remembers the last 5 batches of a producer."""
+"""Kafka's max.in.flight.requests.per.connection. With idempotence it must not be more: a broker
+remembers the last 5 batches of a producer."""
 UNACKNOWLEDGED_BYTES_MAX = 32 << 20
 """Kafka's buffer.memory: beyond it `send` waits for answers."""
+RETRIES_MAX = (1 << 31) - 1
+"""Kafka's retries: of one batch, within its delivery timeout."""
 REQUEST_BYTES_MAX = 1 << 20
 """Kafka's max.request.size; one larger batch goes alone."""
 SEQUENCE_END = 1 << 31
@@ -48,7 +52,9 @@ class _Unacknowledged:
     batch: Batch
     record_count: int
     sent_ms: int
+    failures: int = 0
     is_in_flight: bool = False
+    is_acknowledged: bool = False
 
 
 @dataclass(slots=True)
@@ -86,20 +92,34 @@ class Producer:
         acks: int = ACKS_ALL,
         idempotent: bool = True,
         delivery_timeout_ms: int = 120_000,
+        retries: int = RETRIES_MAX,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        unacknowledged_bytes_max: int = UNACKNOWLEDGED_BYTES_MAX,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
         on_acknowledged: Acknowledged | None = None,
         allow_auto_topic_creation: bool = False,
     ) -> None:
         if idempotent and acks != ACKS_ALL:
             raise ValueError("an idempotent producer needs acks=all")
+        if idempotent and in_flight_max > IN_FLIGHT_MAX:
+            raise ValueError(f"an idempotent producer has {IN_FLIGHT_MAX} requests in flight")
         self.acks = acks
         self.idempotent = idempotent
         self.delivery_timeout_ms = delivery_timeout_ms
         self.identity: ProducerIdentity | None = None
+        self.retries = retries
+        self.in_flight_max = in_flight_max
+        self.unacknowledged_bytes_max = unacknowledged_bytes_max
+        self.request_bytes_max = request_bytes_max
         self.unacknowledged_bytes = 0
+        self.records_bytes_max: dict[str, int] = {}
+        """Of topics that refused larger batches, what to make of records before compression."""
         self._in_flight_bytes = 0
         self._on_acknowledged = on_acknowledged
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._lanes: dict[TopicPartition, _Lane] = {}
+        self._unsent: dict[TopicPartition, None] = {}
+        """The partitions that have a batch which is not in flight, in turn."""
         self._requests: deque[_Sent] = deque()
         self._attempts: Attempts | None = None
         """Since the last success: backoffs grow while nothing goes through."""
@@ -118,6 +138,7 @@ class Producer:
             stamp(batch, self.identity, lane.next_sequence)
             lane.next_sequence = (lane.next_sequence + header.record_count) % SEQUENCE_END
         lane.batches.append(_Unacknowledged(batch, header.record_count, cluster.now_ms()))
+        self._unsent.setdefault(partition)
         self.unacknowledged_bytes += len(batch)
         yield from self._start_requests(cluster)
         while self._requests and self._is_full():
@@ -135,24 +156,27 @@ class Producer:
         while self._requests:
             yield Abandon(self._requests.popleft().ticket)
         self._lanes.clear()
+        self._unsent.clear()
         self.unacknowledged_bytes = self._in_flight_bytes = 0
 
     def _is_full(self) -> bool:
         """What cannot be sent yet gathers, so that one request takes many partitions' batches."""
         return (
-            self.unacknowledged_bytes > UNACKNOWLEDGED_BYTES_MAX
-            or self.unacknowledged_bytes - self._in_flight_bytes > REQUEST_BYTES_MAX
+            self.unacknowledged_bytes > self.unacknowledged_bytes_max
+            or self.unacknowledged_bytes - self._in_flight_bytes > self.request_bytes_max
         )
 
     def _start_requests(self, cluster: Cluster) -> Steps[None]:
-        waiting = [p for p in self._lanes if self._next_unsent(p) is not None]
+        if len(self._requests) >= self.in_flight_max * max(1, len(cluster.brokers)):
+            return
+        waiting = [p for p in self._unsent if self._next_unsent(p) is not None]
         if not waiting:
             return
         attempts = self._attempts or Attempts(cluster, self.delivery_timeout_ms)
         yield from find_leaders(cluster, waiting, attempts, self._allow_auto_topic_creation)
         busy = Counter(sent.address for sent in self._requests)
-        while entries := self._gather(cluster, busy):
-            for address, part in entries.items():
+        while requests := self._gather(cluster, busy):
+            for address, part in requests.items():
                 busy[address] += 1
                 yield from self._start(cluster, address, part)
 
@@ -170,17 +194,22 @@ class Producer:
         """The next request for each broker that may have one more: a batch of each partition."""
         requests: dict[Address, dict[TopicPartition, _Unacknowledged]] = {}
         sizes: Counter[Address] = Counter()
-        for partition in self._lanes:
+        for partition in list(self._unsent):
             entry = self._next_unsent(partition)
             leader = cluster.leader_of(partition)
             if entry is None or leader is None:
                 continue
             address = cluster.brokers[leader.node_id]
             size = len(entry.batch)
-            fits = not sizes[address] or sizes[address] + size <= REQUEST_BYTES_MAX
-            if busy[address] < IN_FLIGHT_MAX and fits:
+            fits = not sizes[address] or sizes[address] + size <= self.request_bytes_max
+            if busy[address] < self.in_flight_max and fits:
                 requests.setdefault(address, {})[partition] = entry
                 sizes[address] += size
+                self._mark(entry, is_in_flight=True)
+                # Who has more goes to the end, so that each has its turn.
+                del self._unsent[partition]
+                if not self._lanes[partition].batches[-1].is_in_flight:
+                    self._unsent[partition] = None
         return requests
 
     def _start(
@@ -190,8 +219,6 @@ class Producer:
         batches = {partition: entry.batch for partition, entry in part.items()}
         request = produce_request(cluster, batches, self.acks, timeout_ms)
         limit = version_limit(cluster, part)
-        for entry in part.values():
-            self._mark(entry, is_in_flight=True)
         ask = Ask(address, request, timeout_ms, limit, self.acks != ACKS_NONE)
         ticket = yield from start(ask)
         self._requests.append(_Sent(address, ticket, part))
@@ -205,14 +232,29 @@ class Producer:
         if failure is None:
             self._attempts = None
             return
-        if not failure.is_retriable:
-            raise failure
-        oldest_ms = min(entry.sent_ms for entry in sent.entries.values())
-        if cluster.now_ms() - oldest_ms >= self.delivery_timeout_ms:
-            raise TimedOut(f"not delivered within {self.delivery_timeout_ms} ms: {failure}")
+        failed = [entry for entry in sent.entries.values() if not entry.is_acknowledged]
+        self._count_failure(cluster, failed, failure)
         cluster.forget({partition.topic for partition in sent.entries})
         self._attempts = self._attempts or Attempts(cluster, self.delivery_timeout_ms)
         yield from self._attempts.again(failure)
+
+    def _count_failure(
+        self, cluster: Cluster, failed: list[_Unacknowledged], failure: ClientError
+    ) -> None:
+        """Raise the failure if it is final for one of the batches."""
+        if not failure.is_retriable:
+            raise failure
+        now_ms = cluster.now_ms()
+        for entry in failed:
+            if not entry.failures:
+                # While nobody calls the producer nothing is sent: such time does not count.
+                sent_ms = now_ms - cluster.settings.request_timeout_ms
+                entry.sent_ms = max(entry.sent_ms, sent_ms)
+            entry.failures += 1
+            if entry.failures > self.retries:
+                raise failure
+            if now_ms - entry.sent_ms >= self.delivery_timeout_ms:
+                raise TimedOut(f"not delivered within {self.delivery_timeout_ms} ms: {failure}")
 
     def _settle(self, cluster: Cluster, sent: _Sent, reply: Reply) -> ClientError | None:
         """Strike out what was acknowledged; of the rest, why not."""
@@ -229,6 +271,8 @@ class Producer:
                 code = result.error_code
                 if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._acknowledge(result.partition, entry, result.value)
+                elif code == ErrorCode.MESSAGE_TOO_LARGE and entry.record_count > 1:
+                    self._split(result.partition, entry)
                 elif not self._follows_a_failure(result.partition, code):
                     about = f"partition {result.partition}"
                     failure = BrokerError(code, result.message, about=about)
@@ -236,7 +280,36 @@ class Producer:
             if entry.is_in_flight:
                 self._mark(entry, is_in_flight=False)
                 self._lanes[partition].is_retrying = True
+                self._unsent.setdefault(partition)
         return failure
+
+    def _split(self, partition: TopicPartition, entry: _Unacknowledged) -> None:
+        """Put smaller batches in the place of one that the topic refused, as Kafka's producer
+        does: they take its sequences, so those behind it remain as they are."""
+        whole = read_batch(memoryview(entry.batch), 0, len(entry.batch))
+        assert isinstance(whole, RecordBatch), whole
+        self._mark(entry, is_in_flight=False)
+        self.unacknowledged_bytes -= len(entry.batch)
+        records_bytes_max = len(whole.decompressed()) // 2
+        known = self.records_bytes_max.get(partition.topic, records_bytes_max)
+        self.records_bytes_max[partition.topic] = min(known, records_bytes_max)
+        parts = []
+        sequence = whole.base_sequence
+        for batch in split_batch(whole, records_bytes_max):
+            part = read_batch(memoryview(batch), 0, len(batch))
+            assert isinstance(part, RecordBatch), part
+            if self.identity is not None:
+                stamp(batch, self.identity, sequence)
+                sequence = (sequence + part.record_count) % SEQUENCE_END
+            parts.append(_Unacknowledged(batch, part.record_count, entry.sent_ms))
+            self.unacknowledged_bytes += len(batch)
+        lane = self._lanes[partition]
+        index = lane.batches.index(entry)
+        lane.batches.remove(entry)
+        for place, part_entry in enumerate(parts, index):
+            lane.batches.insert(place, part_entry)
+        lane.is_retrying = True
+        self._unsent.setdefault(partition)
 
     def _follows_a_failure(self, partition: TopicPartition, code: int) -> bool:
         """A batch behind one that has to be sent again arrives out of order, and is no error."""
@@ -247,6 +320,7 @@ class Producer:
         self, partition: TopicPartition, entry: _Unacknowledged, produced: Produced
     ) -> None:
         self._mark(entry, is_in_flight=False)
+        entry.is_acknowledged = True
         self._lanes[partition].batches.remove(entry)
         self.unacknowledged_bytes -= len(entry.batch)
         if self._on_acknowledged is not None:

@@ -12,7 +12,7 @@ from tidelog.wire.batch import RecordBatch, TimestampType
 from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression
 from tidelog.wire.records_twin_parse import Header, read_headers, wrap_int64
-from tidelog.wire.records_types import Column, Columns
+from tidelog.wire.records_types import COLUMN_BYTES_MAX, Column, Columns
 
 ROWS_MAX = 10_000
 COLUMNS_BYTES_MAX = 64 << 20
@@ -104,3 +104,26 @@ def write_columns(
             compression_level=compression_level,
         )
         row = encoded.end_row
+
+
+def split_batch(batch: RecordBatch, records_bytes_max: int) -> list[bytearray]:
+    """The same records in batches of at most so many bytes before compression, or of one larger
+    record. Raises CorruptRecords and what decompressing raises."""
+    codec = Compression(batch.codec)
+    every = read_columns(
+        [batch],
+        batch.base_offset,
+        batch.next_offset,
+        rows_max=batch.record_count,
+        bytes_max=COLUMN_BYTES_MAX,
+    )
+    return [
+        part
+        for columns in every
+        for part in write_columns(
+            columns,
+            records_bytes_max=records_bytes_max,
+            timestamp=batch.base_timestamp,
+            compression=codec,
+        )
+    ]
