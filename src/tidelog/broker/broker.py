@@ -80,6 +80,7 @@ class Broker:
         self._is_deciding = False
         self._committed: deque[tuple[list[Message], list[Committed]]] = deque()
         """Records that nobody has acted upon, with who waits for that."""
+        self._is_acting = False
         self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[ErrorCode], None]]]] = {}
         """Who is to be told when a partition's log is durable below an offset, or never will."""
 
@@ -192,17 +193,20 @@ class Broker:
         """Act on what was committed, then tell those who waited for it. What is committed
         meanwhile is acted upon after that."""
         self._committed.append(self.metadata.flushed(end_offset))
-        if len(self._committed) == 1:
+        if not self._is_acting:
             self.jobs.start(self._act_on_committed(now), now)
 
     def _act_on_committed(self, now: Now) -> Slices[None]:
-        while self._committed:
-            records, called = self._committed[0]
-            yield from self.hosting.apply(records, now)
-            for then in called:
-                then(now)
-                yield TELL_COST
-            self._committed.popleft()
+        self._is_acting = True
+        try:
+            while self._committed:
+                records, called = self._committed.popleft()
+                yield from self.hosting.apply(records, now)
+                for then in called:
+                    then(now)
+                    yield TELL_COST
+        finally:
+            self._is_acting = False
 
     # Time and disk.
 

@@ -126,10 +126,12 @@ class Hosting:
     def _follow_changed(self, now: Now) -> Slices[None]:
         """What there was no room for has another turn after a while."""
         self._without_room = False
-        while self._changed and not self._without_room:
-            self._follow(*next(iter(self._changed)), now)
-            yield 1
-        self._is_following = False
+        try:
+            while self._changed and not self._without_room:
+                self._follow(*next(iter(self._changed)), now)
+                yield 1
+        finally:
+            self._is_following = False
         if self._changed:
             self.broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_follow)
 

@@ -131,17 +131,19 @@ class DelayedFetch(Delayed):
             self.reading.broker.jobs.start(self._complete_in_slices(now), now)
 
     def _complete_in_slices(self, now: Now) -> Slices[None]:
-        while self._is_woken and not self.is_done:
-            self._is_woken = False
-            yield from self.reading.collect_in_slices(now)
-            if self.reading.is_enough or self._must_answer:
-                if self.session.expected_epoch == self.session_epoch:
-                    answer = yield from self.reading.respond_in_slices()
-                else:
-                    answer = self._answer()
-                self.is_large = True
-                self.reading.broker.purgatory.complete(self, answer)
-        self._is_reading = False
+        try:
+            while self._is_woken and not self.is_done:
+                self._is_woken = False
+                yield from self.reading.collect_in_slices(now)
+                if self.reading.is_enough or self._must_answer:
+                    if self.session.expected_epoch == self.session_epoch:
+                        answer = yield from self.reading.respond_in_slices()
+                    else:
+                        answer = self._answer()
+                    self.is_large = True
+                    self.reading.broker.purgatory.complete(self, answer)
+        finally:
+            self._is_reading = False
 
     def _answer(self) -> FetchResponse:
         if self.session.expected_epoch != self.session_epoch:
