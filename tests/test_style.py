@@ -30,9 +30,6 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 
 USED_BY_TESTS = {
     "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
-    "tidelog.spark.arrow": "the Spark source will read through it",
-    "tidelog.spark.connections": "the Spark source will fetch through it",
-    "tidelog.spark.kafka_options": "the Spark source and sink will read their settings by it",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
 """Modules that ship before what uses them does, with the reason."""
@@ -150,7 +147,8 @@ def entry_points() -> set[str]:
     scripts = {target.split(":")[0] for target in project["scripts"].values()}
     commands = {f"tidelog.cli.{name.replace('-', '_')}" for name in COMMANDS}
     messages = {api.module for api in APIS.values()}
-    return {"tidelog"} | scripts | commands | messages | set(DATA_MODULES) | set(USED_BY_TESTS)
+    found_by_name = {"tidelog", "pyspark_tidelog"}
+    return found_by_name | scripts | commands | messages | set(DATA_MODULES) | set(USED_BY_TESTS)
 
 
 def dead_modules(sources: Iterable[Source], entries: set[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 Options = Mapping[str, str]
 
+INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 
 DURATION_UNITS_MS = {
@@ -58,15 +59,19 @@ def boolean(options: Options, name: str, default: bool) -> bool:
 
 
 def integer(
-    options: Options, name: str, default: int | None = None, *, minimum: int = 0
+    options: Options,
+    name: str,
+    default: int | None = None,
+    *,
+    minimum: int = 0,
+    maximum: int = LONG_MAX,
 ) -> int | None:
-    """A whole number that fits 64 bits."""
+    """A whole number."""
     text = options.get(name)
     if text is None:
         return default
-    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or not minimum <= int(text) <= LONG_MAX:
-        least = "a positive number" if minimum == 1 else f"a number of at least {minimum}"
-        raise OptionError(f"{name} is {text!r}: want {least}")
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or not minimum <= int(text) <= maximum:
+        raise OptionError(f"{name} is {text!r}: want a whole number from {minimum} to {maximum}")
     return int(text)
 
 

@@ -37,7 +37,7 @@ def test_values_are_read_or_refused():
         with pytest.raises(OptionError, match=r"a is .* and may be true or false"):
             boolean({"a": text}, "a", False)
     for text in ("", "1.5", "ten", "0", str(1 << 63)):
-        with pytest.raises(OptionError, match=r"a is .*: want a positive number"):
+        with pytest.raises(OptionError, match=r"a is .*: want a whole number from 1"):
             integer({"a": text}, "a", minimum=1)
     with pytest.raises(OptionError, match="a is 'first', and may be error or latest"):
         choice({"a": "first"}, "a", "error", ("error", "latest"))

@@ -1,0 +1,207 @@
+"""`spark.readStream.format("tidelog")`: micro-batches, on and on.
+
+Spark keeps one reader in one process on the driver for as long as the query runs; `read` alone
+happens on executors, on a copy of the reader as it was made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from tidelog.client.blocking import now_ms
+from tidelog.spark.batch_reader import RangePartition, read_partition, refuse_schema
+from tidelog.spark.offset_finder import OffsetFinder
+from tidelog.spark.offsets import PartitionOffsets, from_json, named, to_json
+from tidelog.spark.options import OptionError, Options
+from tidelog.spark.planner import (
+    DataLoss,
+    limit_bytes,
+    limit_offsets,
+    new_records,
+    partitions_deleted,
+    plan_ranges,
+    split_ranges,
+)
+from tidelog.spark.source_options import TRIGGER_LIMITS, SourceOptions, stream_options
+from tidelog.types import Uuid
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+log = logging.getLogger(__name__)
+
+LIMITS_SINCE = (4, 2)
+"""The version of Spark since which a Python source can limit its micro-batches."""
+
+
+class StreamPlanner:
+    """Where a stream stands and how far its next micro-batch goes; the reader's own memory, for
+    the driver's process alone."""
+
+    def __init__(self, options: SourceOptions, clock: Callable[[], int] = now_ms) -> None:
+        self.options = options
+        self.finder = OffsetFinder(options)
+        self.latest: PartitionOffsets = {}
+        """As the brokers said last; nothing of partitions that are gone."""
+        self._clock = clock
+        self._initial: PartitionOffsets | None = None
+        self._target: PartitionOffsets | None = None
+        """Where an AvailableNow query ends."""
+        self._is_available_now = False
+        self._triggered_ms: int | None = None
+        self._topic_ids: dict[str, Uuid] = {}
+
+    def initial(self) -> PartitionOffsets:
+        """Where a new query starts. Spark asks more than once, and is told the same."""
+        if self._initial is None:
+            self._initial = self.finder.find(self.options.starting, "starting")
+            log.info("initial offsets: %s", self._initial)
+        return self._initial
+
+    def stop_at_what_is_there(self) -> None:
+        """For Trigger.AvailableNow: the end is settled when the first batch is planned."""
+        self._is_available_now = True
+
+    def next_end(self, start: PartitionOffsets, *, read_all: bool) -> PartitionOffsets:
+        """Where the micro-batch that begins at start shall end; start itself for none."""
+        self.latest = self._find_latest(start)
+        self._look_for_new_topics()
+        end = self._keep_gone(start, self.latest)
+        if read_all:
+            return end
+        if self._waits_for_more(start, end):
+            return start
+        return self._limit(start, end)
+
+    def ranges(self, start: PartitionOffsets, end: PartitionOffsets) -> list[RangePartition]:
+        """A micro-batch's tasks."""
+        new = self.finder.earliest(end.keys() - start.keys())
+        plan = plan_ranges(start, end, new)
+        for loss in plan.losses:
+            self._report(loss)
+        options = self.options
+        wanted = split_ranges(
+            plan.ranges, options.min_partitions, options.max_records_per_partition
+        )
+        return [RangePartition(found) for found in wanted]
+
+    def _find_latest(self, start: PartitionOffsets) -> PartitionOffsets:
+        if not self._is_available_now:
+            return self.finder.latest(start)
+        if self._target is None:
+            self._target = self.finder.latest(start)
+        return self._target
+
+    def _keep_gone(self, start: PartitionOffsets, latest: PartitionOffsets) -> PartitionOffsets:
+        """Partitions that are gone stay where they were. Were they left out, and came back (a
+        broker may forget a topic for a moment), they would be read from their beginning again."""
+        gone = start.keys() - latest.keys()
+        if gone:
+            self._report(partitions_deleted(gone))
+        return latest | {partition: start[partition] for partition in gone}
+
+    def _look_for_new_topics(self) -> None:
+        """A topic that was deleted and created anew has other records under the same offsets."""
+        ids = self.finder.topic_ids
+        anew = {
+            name
+            for name, topic_id in ids.items()
+            if name in self._topic_ids and self._topic_ids[name] != topic_id
+        }
+        self._topic_ids |= ids
+        if anew:
+            partitions = {p for p in self.latest if p.topic in anew}
+            reason = f"Partitions {named(partitions)} have been deleted and re-created."
+            self._report(DataLoss("PARTITIONS_DELETED", reason))
+
+    def _waits_for_more(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
+        least = self.options.min_offsets_per_trigger
+        # What an AvailableNow query leaves unread now, it would leave unread for good.
+        if least is None or self._is_available_now:
+            return False
+        now = self._clock()
+        delay = self.options.max_trigger_delay_ms
+        waited = self._triggered_ms is None or now - self._triggered_ms >= delay
+        if not waited and new_records(start, end) < least:
+            return True
+        self._triggered_ms = now
+        return False
+
+    def _limit(self, start: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+        offsets_max = self.options.max_offsets_per_trigger
+        bytes_max = self.options.max_bytes_per_trigger
+        if offsets_max is None and bytes_max is None:
+            return end
+        begin = start | self.finder.earliest(end.keys() - start.keys())
+        if offsets_max is not None:
+            end = limit_offsets(offsets_max, begin, end)
+        if bytes_max is not None:
+            unread = {p: begin[p] for p, o in end.items() if o > begin.get(p, o)}
+            end = limit_bytes(bytes_max, begin, end, self.finder.bytes_per_offset(unread))
+        return end
+
+    def _report(self, loss: DataLoss) -> None:
+        if self.options.fail_on_data_loss:
+            raise loss
+        log.warning("%s", loss.reason)
+
+
+class UnlimitedStreamReader(DataSourceStreamReader):
+    """For every version of Spark."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._planner: StreamPlanner | None = None
+        self._end: PartitionOffsets | None = None
+
+    @property
+    def planner(self) -> StreamPlanner:
+        """Made when it is first asked for: a reader travels to executors, a planner does not."""
+        if self._planner is None:
+            self._planner = StreamPlanner(self.options)
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts."""
+        return to_json(self.planner.initial())
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+        """Spark 4.1 asks so."""
+        start = self.planner.initial() if self._end is None else self._end
+        self._end = self.planner.next_end(start, read_all=True)
+        return to_json(self._end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks."""
+        return self.planner.ranges(from_json(start), from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A task's rows."""
+        return read_partition(partition, self.options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: the checkpoint is Spark's."""
+
+
+def stream_reader(options: Options, schema: StructType) -> DataSourceStreamReader:
+    """The reader that the options ask for, and this version of Spark can use."""
+    parsed = stream_options(options)
+    refuse_schema(schema, parsed.columns)
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version >= LIMITS_SINCE:
+        from tidelog.spark.limited_stream import LimitedStreamReader
+
+        return LimitedStreamReader(parsed)
+    for name in TRIGGER_LIMITS:
+        if options.get(name) is not None:
+            raise OptionError(
+                f"{name} needs Spark 4.2 or newer, and this is {pyspark.__version__}: "
+                "before it, a Python source cannot limit its micro-batches"
+            )
+    return UnlimitedStreamReader(parsed)

@@ -1,0 +1,17 @@
+"""One real node for all of these tests; no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.interop.tidelog_node import TidelogNode
+from tests.unit.spark.topics import Topics
+
+
+@pytest.fixture(scope="module")
+def topics() -> Iterator[Topics]:
+    with TidelogNode() as node:
+        made = Topics(node.bootstrap_servers)
+        yield made
+        made.client.close()
