@@ -290,8 +290,11 @@ class Reading:
         partition = self.broker.hosted(fetched.topic, fetched.topic_id, fetched.index, now)
         if isinstance(partition, ErrorCode):
             fetched.watch(None)
+            refused = _refused(fetched.index, partition)
+            if partition is ErrorCode.KAFKA_STORAGE_ERROR:
+                return refused
             # Kafka says "none" here and "not asked" (null) in every other refusal.
-            return _refused(fetched.index, partition).replace(aborted_transactions=())
+            return refused.replace(aborted_transactions=())
         fetched.watch(partition)
         error = partition.check_leader_epoch(fetched.current_leader_epoch)
         if error is ErrorCode.NONE and self.needs_leader and not partition.is_leader:
