@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TidelogDataSource(DataSource):
-    """Topics of Tidelog's or any Kafka broker."""
+    """Topics of Tidelog's or any Kafka broker; with `path`, of the files of one."""
 
     @classmethod
     def name(cls) -> str:
@@ -27,6 +27,10 @@ class TidelogDataSource(DataSource):
         return spark_schema(columns_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if "path" in self.options:
+            from tidelog.spark.scan import scan_reader
+
+            return scan_reader(self.options, schema)
         from tidelog.spark.batch_reader import batch_reader
 
         return batch_reader(self.options, schema)

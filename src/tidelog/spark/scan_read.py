@@ -1,0 +1,119 @@
+"""Reads byte ranges of segments, batch by batch, into Arrow. Runs in Spark's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tidelog.env import Disk
+from tidelog.log.results import DamagedSegment
+from tidelog.log.segment import Segment
+from tidelog.log.walk import find_sound_batch
+from tidelog.spark.arrow import ArrowDecoder
+from tidelog.spark.scan_files import LogFile
+from tidelog.spark.scan_plan import Boundary, ScanRange, sound_batch_at, walk_from
+from tidelog.spark.scan_transactions import TransactionEnds
+from tidelog.wire.batch import BatchFlaw, FlawKind, RecordBatch
+from tidelog.wire.compression import DecompressedTooLarge, UndecodableData
+from tidelog.wire.records_types import CorruptRecords
+
+
+class IndexLied(Exception):
+    """A range ends inside a batch: what the offset index said of that place was plausible and
+    false, so rows of other ranges may be false as well."""
+
+
+class ScanRules(NamedTuple):
+    """What a reader wants to see."""
+
+    columns: tuple[str, ...]
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+
+
+def read_ranges(
+    disk: Disk, ranges: Sequence[ScanRange], rules: ScanRules
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task. Raises DamagedSegment, IndexLied and FileNotFoundError."""
+    for piece in ranges:
+        decoder = ArrowDecoder(piece.partition, rules.columns)
+        for position, batch in _visible(disk, piece, rules):
+            try:
+                yield from decoder.feed(batch, piece.start_offset, piece.end_offset)
+            except (CorruptRecords, UndecodableData, DecompressedTooLarge) as error:
+                if rules.fail_on_data_loss:
+                    raise DamagedSegment(piece.file.path, position, str(error)) from error
+        yield from decoder.finish()
+
+
+def _visible(disk: Disk, piece: ScanRange, rules: ScanRules) -> Iterator[tuple[int, RecordBatch]]:
+    """The data batches of a range that a reader may see, with their positions."""
+    ends: TransactionEnds | None = None
+    for position, batch in _batches(disk, piece, rules.fail_on_data_loss):
+        if batch.is_control or batch.last_offset < piece.start_offset:
+            continue
+        if batch.base_offset >= piece.end_offset:
+            return
+        if rules.read_committed and batch.is_transactional:
+            ends = ends or TransactionEnds(disk, piece.file, position)
+            committed = ends.is_committed(batch.producer_id, batch.last_offset)
+            if committed is None and rules.fail_on_data_loss:
+                why = f"nothing says how producer {batch.producer_id}'s transaction ended"
+                raise DamagedSegment(piece.file.path, position, why)
+            if not committed:
+                continue
+        yield position, batch
+
+
+def _batches(
+    disk: Disk, piece: ScanRange, fail_on_data_loss: bool
+) -> Iterator[tuple[int, RecordBatch]]:
+    try:
+        segment = _open(disk, piece.file)
+    except FileNotFoundError:
+        if fail_on_data_loss:
+            raise
+        return
+    file_size, segment.size = segment.size, piece.end_position
+    start = Boundary(piece.start_position, piece.next_offset_min)
+    while True:
+        walk = walk_from(segment, start)
+        yield from walk
+        if walk.flaw is None:
+            break
+        if walk.flaw.kind is FlawKind.INCOMPLETE and _is_sound(segment, walk.flaw, file_size):
+            raise IndexLied(
+                f"{piece.file.path}: the index says that a batch begins at {piece.end_position}, "
+                "and none does; scan with useIndex=false, and let the node make its indexes anew"
+            )
+        if fail_on_data_loss:
+            raise DamagedSegment(piece.file.path, walk.flaw.position, walk.flaw.kind.value)
+        sound = find_sound_batch(segment, walk.flaw.position, walk.next_offset)
+        if sound is None:
+            break
+        start = Boundary(sound, walk.next_offset)
+    segment.close()
+
+
+def _is_sound(segment: Segment, flaw: BatchFlaw, file_size: int) -> bool:
+    """Whether a batch that does not end within the range does so within the file."""
+    range_end, segment.size = segment.size, file_size
+    batch = sound_batch_at(segment, flaw.position)
+    segment.size = range_end
+    return batch is not None
+
+
+def _open(disk: Disk, file: LogFile) -> Segment:
+    """Also if retention has taken the file out of the log and not removed it yet."""
+    try:
+        return file.open(disk)
+    except FileNotFoundError:
+        try:
+            return file._replace(state=".deleted").open(disk)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{file.path} is gone since the scan was planned: retention deleted it; scan a "
+                "copy, or with failOnDataLoss=false what is left"
+            ) from None
