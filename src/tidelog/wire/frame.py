@@ -15,8 +15,9 @@ FRAME_BYTES_MAX = 100 << 20
 """Kafka's default of socket.request.max.bytes."""
 BUFFER_BYTES_MIN = 32 << 10
 """What an idle connection costs."""
-BUFFER_BYTES_KEPT_MAX = 2 << 20
-"""A buffer that grew for one large frame is not kept beyond this."""
+BUFFER_BYTES_KEPT_MAX = 1 << 20
+"""A connection whose bytes fill its buffer gets a larger one, up to this: several requests for
+one system call. One that grew beyond it for a large frame is not kept."""
 
 LENGTH = Packing(">i")
 
@@ -65,15 +66,20 @@ class FrameReader:
             self._start = begin + size
             yield self._view[begin : begin + size]
 
+    def shrink(self) -> None:
+        """Nothing came for a while: cost what an idle connection costs."""
+        if self._start == self._end and len(self._view) > BUFFER_BYTES_MIN:
+            self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+            self._start = self._end = 0
+
     def _make_room(self) -> None:
-        """Moves the frame that is not whole to the front, of a larger buffer if it fills this.
+        """Moves the frame that is not whole to the front of a larger buffer: this one was filled.
 
         The buffer grows with what arrives, not with what is claimed: at most it doubles.
         """
         pending = self._view[self._start : self._end]
-        full = len(pending) == len(self._view)
         old = self._view
-        if full:
+        if len(pending) == len(old) or len(old) < BUFFER_BYTES_KEPT_MAX:
             self._view = memoryview(bytearray(2 * len(old)))
         self._view[: len(pending)] = pending
         self._start, self._end = 0, len(pending)

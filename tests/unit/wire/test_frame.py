@@ -68,3 +68,28 @@ def test_the_buffer_at_most_doubles_what_arrived() -> None:
     arrived = feed(reader, struct.pack(">i", 50 << 20) + bytes(1 << 20))
     assert arrived == []
     assert len(reader.buffer()) <= 2 * (1 << 20) + BUFFER_BYTES_MIN
+
+
+def test_a_busy_connection_gets_a_larger_buffer_and_gives_it_back() -> None:
+    """Whose bytes fill the buffer gets more of them at once, within bounds."""
+    reader = FrameReader()
+    frame = framed(bytes(1000))
+    stream = frame * (8 * BUFFER_BYTES_KEPT_MAX // len(frame))
+    received = 0
+    while stream:
+        room = reader.buffer()
+        taken = min(len(room), len(stream))
+        room[:taken], stream = stream[:taken], stream[taken:]
+        received += len(list(reader.received(taken)))
+    assert received == 8 * BUFFER_BYTES_KEPT_MAX // len(frame)
+    assert len(reader.buffer()) == BUFFER_BYTES_KEPT_MAX
+    reader.shrink()
+    assert len(reader.buffer()) == BUFFER_BYTES_MIN
+
+
+def test_what_has_arrived_is_not_shrunk_away() -> None:
+    reader = FrameReader()
+    large = framed(bytes(4 * BUFFER_BYTES_MIN))
+    assert feed(reader, large[:-1]) == []
+    reader.shrink()
+    assert feed(reader, large[-1:]) == [large[4:]]
