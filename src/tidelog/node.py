@@ -42,6 +42,9 @@ from tidelog.wire.request import Request, Served, Undecoded, decode_any, encode_
 
 log = logging.getLogger("tidelog.node")
 
+_new = tuple.__new__
+"""Makes a named tuple without its own constructor, which takes a third of a microsecond."""
+
 NO_MESSAGE = ResponseHeader(correlation_id=0)
 ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
@@ -97,7 +100,9 @@ class Node:
                     self.broker.hosting.fail(path, str(error), now)
                 case _:
                     assert_never(event)
-            self._settle(now, effects)
+            broker = self.broker
+            if broker.woken or broker.effects or broker.purgatory.completed:
+                self._settle(now, effects)
         except (OSError, DiskFull) as error:
             # Half of something was done: nobody may be answered from this state.
             if isinstance(event, Received):
@@ -137,7 +142,10 @@ class Node:
             if not isinstance(request, Request):
                 single = produce_single(request, self.broker, now)
                 if single is not None:
-                    self._answer_single(event.connection, single, effects)
+                    if event.connection in self._rows:
+                        self._answer_in_turn(event.connection, single)
+                    elif single:
+                        effects.append(_new(Send, (event.connection, [single])))
                     return
                 request = decode_any(request.frame, self.broker.served)
             if request.message.__class__ is Undecoded:
@@ -209,11 +217,9 @@ class Node:
             waiting.parts = answer or []
         self._send_ready(connection)
 
-    def _answer_single(self, connection: ConnectionId, frame: bytes, effects: list[Effect]) -> None:
-        if frame and connection in self._rows:
+    def _answer_in_turn(self, connection: ConnectionId, frame: bytes) -> None:
+        if frame:
             self._queue(connection, ENCODED).parts = [frame]
-        elif frame:
-            effects.append(Send(connection, [frame]))
 
     def _queue(self, connection: ConnectionId, request: Request) -> Waiting:
         row = self._rows.setdefault(connection, deque())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidelog.env import Rng
 from tidelog.wire.batch import TimestampType
@@ -53,6 +53,8 @@ class LogConfig:
     unclean_leader_election_enable: bool = False
     producer_id_expiration_ms: int = 86_400_000
     """Not a topic's but the broker's."""
+    segment_age_ms_max: int = field(init=False)
+    """A compacted log rolls early enough for the cleaner to keep max.compaction.lag.ms."""
 
     @property
     def is_compacted(self) -> bool:
@@ -74,9 +76,6 @@ class LogConfig:
         jitter_ms = min(self.segment_jitter_ms, self.segment_ms)
         return rng.randrange(jitter_ms) if rng is not None and jitter_ms > 0 else 0
 
-    @property
-    def segment_age_ms_max(self) -> int:
-        """A compacted log rolls early enough for the cleaner to keep max.compaction.lag.ms."""
-        if self.is_compacted:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms
+    def __post_init__(self) -> None:
+        age = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else None
+        object.__setattr__(self, "segment_age_ms_max", self.segment_ms if age is None else age)

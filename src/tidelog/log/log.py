@@ -37,10 +37,10 @@ from tidelog.wire.batch import (
     read_batch,
 )
 from tidelog.wire.batch_validation import ValidBatch
-from tidelog.wire.records_types import SingleProduce
 
 __all__ = ["Appended", "CorruptBatch", "Log", "OffsetOutOfRange", "Unflushed"]
 
+_new = tuple.__new__
 _PLACE = struct.Struct(">qii")
 """Base offset, length, leader epoch: a leader writes the outer two into a header."""
 
@@ -119,16 +119,9 @@ class Log:
         """A client's batch, which gets the next offsets; its buffer is written to."""
         valid = valid.rewritten()
         view, times = valid.batch.to_view(), (valid.max_timestamp, valid.append_time)
-        return self._append_led(valid.batch, view, *times, leader_epoch, now)
+        return self.append_checked(valid.batch, view, *times, leader_epoch, now)
 
-    def append_single(
-        self, batch: SingleProduce, leader_epoch: int, now: Now
-    ) -> Appended | ErrorCode:
-        """The same with a batch whose header stays as it is."""
-        times = batch.max_timestamp, NO_TIMESTAMP
-        return self._append_led(batch, batch.records, *times, leader_epoch, now)
-
-    def _append_led(
+    def append_checked(
         self,
         batch: SequencedBatch,
         view: memoryview,
@@ -137,6 +130,7 @@ class Log:
         leader_epoch: int,
         now: Now,
     ) -> Appended | ErrorCode:
+        """The same with a batch whose header says already what it must."""
         if batch.producer_id >= 0:
             known = self.producers.check(batch)
             if known is not None:
@@ -148,7 +142,10 @@ class Log:
         last_offset = base_offset + batch.last_offset_delta
         _PLACE.pack_into(view, 0, base_offset, size - LENGTH_END, leader_epoch)
         try:
-            segment = self._room_for(size, base_offset, last_offset, max_timestamp, now)
+            segment = self.segments.active
+            if not segment.has_room(size, last_offset, max_timestamp, now.wall_ms):
+                self.roll(base_offset, now)
+                segment = self.segments.active
             segment.append(view, size, last_offset, max_timestamp)
         except DiskFull:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -157,7 +154,8 @@ class Log:
         if batch.producer_id >= 0:
             self.producers.update(batch, base_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
-        return Appended(base_offset, last_offset, append_time, self.log_start_offset)
+        # Without the named tuple's own constructor, which takes as long as the checks above.
+        return _new(Appended, (base_offset, last_offset, append_time, self.log_start_offset, False))
 
     def _known(self, known: KnownBatch) -> Appended:
         appended = self.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -204,7 +202,11 @@ class Log:
         first, last = batches[0], batches[-1]
         assert first.base_offset >= self.log_end_offset
         max_timestamp = max(batch.max_timestamp for batch in batches)
-        segment = self._room_for(len(data), first.base_offset, last.last_offset, max_timestamp, now)
+        if not self.segments.active.has_room(
+            len(data), last.last_offset, max_timestamp, now.wall_ms
+        ):
+            self.roll(first.base_offset, now)
+        segment = self.segments.active
         segment.append_chunk(data, batches)
         for batch in batches:
             if batch.partition_leader_epoch > self.leader_epochs.latest:
@@ -212,13 +214,6 @@ class Log:
             if batch.producer_id >= 0:
                 replay_batch(batch, self.producers, segment)
         self.log_end_offset = last.next_offset
-
-    def _room_for(
-        self, size: int, base_offset: Offset, last_offset: Offset, max_timestamp: int, now: Now
-    ) -> Segment:
-        if not self.segments.active.has_room(size, last_offset, max_timestamp, now.wall_ms):
-            self.roll(base_offset, now)
-        return self.segments.active
 
     def roll(self, base_offset: Offset, now: Now) -> None:
         """Begin a new segment. DiskFull leaves everything as it was."""

@@ -10,7 +10,7 @@ from tidelog.log.config import LogConfig
 from tidelog.log.log import Log
 from tidelog.log.results import Appended
 from tidelog.types import Offset, Uuid
-from tidelog.wire.batch import TimestampType
+from tidelog.wire.batch import NO_TIMESTAMP, TimestampType
 from tidelog.wire.batch_validation import ProduceRules, ValidBatch
 from tidelog.wire.records_types import SingleProduce
 
@@ -27,7 +27,6 @@ class Partition:
     """Invariant: log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset."""
 
     __slots__ = (
-        "_is_plain",
         "flushes",
         "high_watermark",
         "index",
@@ -39,6 +38,7 @@ class Partition:
         "partition_epoch",
         "produce_rules",
         "replicas",
+        "takes_singles",
         "topic",
         "topic_id",
         "watchers",
@@ -67,7 +67,8 @@ class Partition:
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: dict[Watcher, None] = {}
         self.produce_rules = _produce_rules(log.config)
-        self._is_plain = _is_plain(log.config)
+        self.takes_singles = False
+        """Whether nothing but appending is to be done with a batch that is accepted."""
         self.flushes = log.config.flushes_by_count
         """Whether flush.messages keeps readers and producers waiting for the disk."""
         log.producers.high_watermark_advanced(self.high_watermark)
@@ -103,6 +104,7 @@ class Partition:
             self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
         self.leader_id, self.leader_epoch = self.node_id, leader_epoch
         self.partition_epoch, self.replicas, self.isr = partition_epoch, replicas, isr
+        self.takes_singles = _is_plain(self.log.config)
         # What a restart found is told at once, flushed or not: readers knew it before.
         self._advance_high_watermark(self.log.log_end_offset)
 
@@ -114,15 +116,11 @@ class Partition:
             self.maybe_advance_high_watermark()
         return appended
 
-    @property
-    def takes_singles(self) -> bool:
-        """Whether nothing but appending is to be done with a batch that is accepted."""
-        return self._is_plain and self.leader_id == self.node_id
-
     def append_single(self, batch: SingleProduce, now: Now) -> Appended | ErrorCode:
         """The same with a batch of its own request."""
         log = self.log
-        appended = log.append_single(batch, self.leader_epoch, now)
+        times = batch.max_timestamp, NO_TIMESTAMP
+        appended = log.append_checked(batch, batch.records, *times, self.leader_epoch, now)
         if isinstance(appended, Appended) and not appended.is_duplicate:
             self._advance_high_watermark(log.log_end_offset)
         return appended
@@ -146,7 +144,8 @@ class Partition:
             return False
         self.high_watermark = end_offset
         self.log.producers.high_watermark_advanced(end_offset)
-        self.changed()
+        if self.watchers:
+            self.changed()
         return True
 
     def advance_log_start_offset(self, offset: Offset) -> bool:
@@ -161,7 +160,7 @@ class Partition:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
         self.produce_rules = _produce_rules(config)
-        self._is_plain = _is_plain(config)
+        self.takes_singles = self.is_leader and _is_plain(config)
         self.flushes = config.flushes_by_count
         if self.is_leader:
             self.maybe_advance_high_watermark()
