@@ -198,15 +198,18 @@ class Node:
                 raise
             self.broker.hosting.fail(error.filename, str(error), now)
             return Disconnect("its log directory failed")
-        except DiskFull:
-            raise
+        except DiskFull as error:
+            return Disconnect(str(error))
         except Exception:
             log.exception("key %d version %d failed", *waiting.request[:2])
             return Disconnect("an error of ours, see above")
 
     def _done(self, connection: ConnectionId, waiting: Waiting, answer: Encoded) -> None:
         """A request is handled, which need not mean answered."""
-        self._jobs.pop(connection, None)
+        job = self._jobs.get(connection)
+        if job is not None and job.is_done:
+            # Or it goes on, and it is the encoding of an earlier answer that is done.
+            del self._jobs[connection]
         if isinstance(answer, Delayed):
             waiting.delayed = answer
             self._places[answer] = connection, waiting
