@@ -52,6 +52,19 @@ def test_a_large_map_filled_in_any_order_and_emptied_again():
     assert made._root == SortedMap()._root, "shallow again"
 
 
+@settings(max_examples=60)
+@given(st.sets(st.integers(0, 3000), max_size=600), st.integers(0, 3000), st.integers(0, 3000))
+def test_a_range_is_removed(keys, first, end):
+    made = SortedMap.of((key, key) for key in sorted(keys))
+    left = made.remove_between(first, end)
+    kept = sorted(key for key in keys if not first <= key < end)
+    assert (list(left), len(left)) == (kept, len(kept))
+    assert list(made) == sorted(keys), "an older map is as it was"
+    for key in sorted(keys):
+        left = left.set(key, key)
+    assert left == made
+
+
 def test_absent_keys():
     made = SortedMap.of({"a": 1})
     assert made.get("b") is None

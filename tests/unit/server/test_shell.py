@@ -156,6 +156,12 @@ def test_large_compressed_records_are_judged_in_a_thread_and_keep_their_place(
     broker: Any = SimpleNamespace(hosting=SimpleNamespace(recompressing={}))
     assert is_heavy(Request(0, 9, 1, None, heavy), broker)
     assert not is_heavy(Request(0, 9, 1, None, light), broker)
+    to_compress = produce_request(bytes(20_000))
+    partition = object()
+    broker.hosting.by_name = {("t", 0): partition}
+    assert not is_heavy(Request(0, 9, 1, None, to_compress), broker)
+    broker.hosting.recompressing[partition] = None
+    assert is_heavy(Request(0, 9, 1, None, to_compress), broker)
 
     async def test(server: Server) -> None:
         client = await server.client()

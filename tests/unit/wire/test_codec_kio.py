@@ -17,10 +17,12 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 from tests.conftest import examples
 
+from tidelog.slices import finish
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.api import APIS, request_class, response_class
-from tidelog.wire.codec import decode, encode
+from tidelog.wire.codec import decode, encode, sliced_decoder, sliced_encoder
 from tidelog.wire.declare import Message, Struct
+from tidelog.wire.decoder import ELEMENTS_MAX
 from tidelog.wire.schema import Array, Field, FieldType, Fixed, Nested, fields_of
 
 CASES = [
@@ -168,6 +170,17 @@ def test_same_bytes_as_kio(key: int, kind: str, version: int, data: st.DataObjec
     assert decode(cls, version, ours) == message
     decoded, size = entity_reader(theirs)(ours, 0)
     assert (decoded, size) == (their_message, len(ours))
+    assert in_slices(message, version, ours) == (ours, message)
+
+
+def in_slices(message: Message, version: int, data: bytes) -> tuple[bytes, Message]:
+    """The same by the codec for very many elements."""
+    parts: list[Any] = []
+    finish(sliced_encoder(type(message), version)(message, parts))
+    decoding = sliced_decoder(type(message), version)(memoryview(data), 0, ELEMENTS_MAX)
+    decoded, end = finish(decoding)
+    assert end == len(data)
+    return b"".join(parts), decoded
 
 
 def test_every_api_of_kio_is_here() -> None:
