@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
-from tidelog.broker.loading import CannotLoad
+from tidelog.broker.loading import CannotLoad, stop_broker
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, RemoveTree, StopProcess
@@ -566,3 +566,13 @@ def test_segments_are_closed_at_times_that_chance_spreads() -> None:
     drawn = {cluster.partition("t", n).log.segments.active.roll_jitter_ms for n in range(40)}
     assert len(drawn) > 30
     assert max(drawn) < 60_000
+
+
+def test_a_stop_on_a_full_disk_is_not_called_clean(cluster: Cluster) -> None:
+    cluster.produce("t", b"a")
+    cluster.send(create_topic_request("u"))
+    fill(cluster)
+    assert not stop_broker(cluster.broker, cluster.shell.now)
+    make_room(cluster)
+    cluster.start()
+    assert cluster.values("t") == [b"a"]

@@ -245,16 +245,22 @@ def _register(broker: Broker, now: Now) -> None:
     _commit(broker, brokers.unfence(metadata.latest, config.node_id, config), now)
 
 
-def stop_broker(broker: Broker, now: Now) -> None:
-    """A clean stop: everything durable, and the marker that says so."""
+def stop_broker(broker: Broker, now: Now) -> bool:
+    """Everything durable, and the marker that says so. Whether that went well: where it did not,
+    the next start recovers."""
     log_dirs, epoch = broker.log_dirs, broker.image.broker_epoch(broker.node_id)
-    broker.metadata.log.close(now)
-    for log_dir in log_dirs.online:
+    is_clean = True
+    for log_dir in dict.fromkeys((log_dirs.metadata, *log_dirs.online)):
         try:
+            if log_dir is log_dirs.metadata:
+                broker.metadata.log.close(now)
+            if log_dir not in log_dirs.online:
+                log_dir.abandon()
+                continue
             marks = {key: one.high_watermark for key, one in broker.hosting.inside(log_dir)}
             log_dir.close(now, marks, epoch)
         except (OSError, DiskFull) as error:
             log.error("log directory %s was not closed cleanly: %s", log_dir.path, error)
             log_dir.abandon()
-    if log_dirs.metadata not in log_dirs.online:
-        log_dirs.metadata.abandon()
+            is_clean = False
+    return is_clean

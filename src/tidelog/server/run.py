@@ -78,7 +78,9 @@ async def _serve(config: BrokerConfig) -> int:
         return 1
     await shell.drain(STOP_SECONDS_MAX)
     shell.close()
-    stop_broker(broker, now())
+    if not stop_broker(broker, now()):
+        log.warning("stopped; the next start recovers what was not closed cleanly")
+        return 1
     log.info("stopped cleanly")
     return 0
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tidelog.broker.alarm import NEVER
-from tidelog.broker.handlers.produce import is_heavy, judge_all
+from tidelog.broker.handlers.produce import is_heavy, is_recompressed, judge_all
 from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
     CloseConnection,
@@ -34,7 +34,7 @@ from tidelog.node import Node
 from tidelog.server.connection import Connection
 from tidelog.wire.api import ApiKey
 from tidelog.wire.records_types import SingleProduce
-from tidelog.wire.request import Request, Served
+from tidelog.wire.request import Request, Served, decode_any
 
 log = logging.getLogger("tidelog.server")
 
@@ -140,6 +140,8 @@ class Shell:
         self, connection: Connection, request: Request | SingleProduce, listener: str
     ) -> bool:
         connection.last_active_ms = self._active_ms
+        if not isinstance(request, Request) and is_recompressed(request, self.node.broker):
+            request = decode_any(request.frame, connection.listener.served)
         if isinstance(request, Request) and (
             request.key == ApiKey.PRODUCE and is_heavy(request, self.node.broker)
         ):

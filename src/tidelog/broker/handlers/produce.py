@@ -192,6 +192,17 @@ def _judge(
     return batch
 
 
+def is_recompressed(one: SingleProduce, broker: Broker) -> bool:
+    """Whether its partition has another codec: then it is no short way's business, and may be
+    heavy."""
+    recompressing = broker.hosting.recompressing
+    if not recompressing:
+        return False
+    if one.topic:
+        return broker.hosting.by_name.get((one.topic, one.index)) in recompressing
+    return broker.hosting.by_id.get((one.topic_id, one.index)) in recompressing
+
+
 def is_heavy(request: Request, broker: Broker) -> bool:
     """Whether judging its records may take longer than a step should."""
     message = request.message
