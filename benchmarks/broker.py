@@ -9,6 +9,7 @@ the rounds' ratios counts. Exits 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
+import compileall
 import statistics
 import sys
 import time
@@ -25,6 +26,8 @@ from rich.table import Table
 from tests.interop.apache import ApacheKafka
 from tests.interop.process import NodeProcess
 from tests.interop.tidelog_node import TidelogNode
+
+import tidelog
 
 NODES: dict[str, type[NodeProcess]] = {"tidelog": TidelogNode, "apache": ApacheKafka}
 WARM_SECONDS = {"tidelog": 10.0, "apache": 75.0}
@@ -254,6 +257,8 @@ def main() -> int:
     names = [options.system] if options.system else list(NODES)
     case_names = options.case or list(CASE_NAMES)
     results = Results()
+    # As a package is that was installed: pip compiles it, an editable install does not.
+    compileall.compile_dir(Path(tidelog.__file__).parent, quiet=1)
     if "start" in case_names:
         measure_starts(results, names, options.rounds)
     if set(case_names) - {"start"}:
