@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tidelog.cli.main import COMMANDS
+from tidelog.cli.pipeline import PIPELINES
 from tidelog.wire.api import APIS, DATA_MODULES
 
 ROOT = Path(__file__).parent.parent
@@ -146,6 +147,7 @@ def entry_points() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     scripts = {target.split(":")[0] for target in project["scripts"].values()}
     commands = {f"tidelog.cli.{name.replace('-', '_')}" for name in COMMANDS}
+    commands |= {f"tidelog.cli.pipeline_{name}" for name in PIPELINES}
     messages = {api.module for api in APIS.values()}
     found_by_name = {"tidelog", "pyspark_tidelog"}
     return found_by_name | scripts | commands | messages | set(DATA_MODULES) | set(USED_BY_TESTS)

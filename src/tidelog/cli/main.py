@@ -15,6 +15,7 @@ COMMANDS = {
     "configs": "Show or change configs of topics, brokers and groups.",
     "produce": "Write each line of standard input as a record.",
     "consume": "Print the records of a topic until Ctrl-C.",
+    "pipeline": "Run data pipelines on Spark: archive topics into tables.",
     "dump-log": "Show what the files of a log say.",
     "repair-log": "Check a partition's files, and cut them where they are damaged.",
     "demo": "Start a node, write and read records, clean up.",

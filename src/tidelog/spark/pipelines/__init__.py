@@ -1,0 +1,1 @@
+"""Data pipelines on Spark, as `tidelog pipeline` runs them."""

@@ -1,0 +1,164 @@
+"""`tidelog pipeline archive` without Spark: what it refuses, proves and says. On a real node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.unit.spark.test_archive import archive, data_files, options
+
+from tidelog.cli.main import tidelog
+from tidelog.spark.pipelines import tasks
+from tidelog.spark.pipelines.archive_table import open_table
+from tidelog.spark.pipelines.tasks import reason_of
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(tidelog, ["pipeline", "archive", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ((), "say what to archive: --topic A,B or --topic-pattern REGEX"),
+        (("--topic", "a", "--topic-pattern", "b"), "--topic A,B or --topic-pattern REGEX"),
+        (("--topic", "a", "--format", "orc"), "'orc' is not one of 'parquet', 'delta'"),
+        (("--topic", "a", "--compression", "xz"), "'zstd', 'snappy', 'gzip', 'lz4', 'none'"),
+        (("--topic", "a", "--starting-offsets", "now"), "--starting-offsets is 'now': expected"),
+        (("--topic-pattern", "("), "--topic-pattern is '(', no regular expression"),
+        (("--topic", "a", "--isolation-level", "x"), "'read_uncommitted', 'read_committed'"),
+        (("--topic", "a", "--command-property", "acks=all"), "does not know kafka.acks; it knows"),
+        (("--topic", "a", "--against-brokers"), "--against-brokers goes with --verify"),
+        (("--topic", "a", "--max-records-per-batch", "0"), "0 is not in the range x>=1"),
+        (("--topic", "a", "--tpic", "b"), "No such option"),
+    ],
+)
+def test_a_wrong_option_is_told_what_is_right(tmp_path, wrong, message):
+    answer = run("--to", str(tmp_path / "t"), *wrong)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.output.split())
+    assert not (tmp_path / "t").exists()
+
+
+def test_what_cannot_be_archived_is_said_in_a_line(topics, tmp_path):
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    answer = run(*servers, "--topic", "missing-topic", "--to", str(tmp_path / "t"))
+    assert answer.exit_code == 1
+    assert "missing-topic" in answer.output
+    assert len(answer.output.splitlines()) == 1
+    answer = run("--bootstrap-server", "127.0.0.1:1", "--topic", "a", "--to", str(tmp_path / "t"))
+    assert answer.exit_code == 1
+    assert "cannot reach a broker at 127.0.0.1:1" in answer.output
+    answer = run(*servers, "--topic", "a", "--to", "s3://bucket/table")
+    assert answer.exit_code == 2
+    assert "driver and executors have mounted" in answer.output
+
+
+def test_where_nothing_is_to_be_read_spark_is_not_started(topics, tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "open_session", None)
+    topics.create("empty", 2)
+    command = ("--bootstrap-server", topics.bootstrap_servers, "--topic", "empty", "--once")
+    answer = run(*command, "--to", str(tmp_path / "t"))
+    assert answer.exit_code == 0, answer.output
+    assert "archived 0 rows in 1 batches" in answer.output
+    assert "holds empty-0 to 0, empty-1 to 0; the same command goes on from there" in answer.output
+    answer = run(*command, "--to", str(tmp_path / "t"), "--json")
+    summary = json.loads(answer.output)
+    assert summary["batches"] == 0
+    assert summary["ends"] == {"empty-0": 0, "empty-1": 0}
+
+
+@pytest.fixture
+def table(topics, tmp_path) -> Path:
+    topic = f"proven-{tmp_path.name}"
+    topics.create(topic)
+    topics.fill(topic, range(10))
+    archive(options(topics, topic), tmp_path / "t", "parquet")
+    return tmp_path / "t"
+
+
+def test_a_whole_table_is_proven(topics, table):
+    before = {path: path.stat().st_mtime_ns for path in table.rglob("*")}
+    answer = run("--to", str(table), "--verify")
+    assert answer.exit_code == 0, answer.output
+    assert "offsets 0 to 10, 10 rows in 1 ranges" in answer.output
+    assert "proven: no gap, no record twice" in answer.output
+    assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    answer = run("--to", str(table), "--verify", "--against-brokers", "--json", *servers)
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.output)
+    assert (found["proven"], found["ranges_compared_with_brokers"]) == (True, 1)
+
+
+def test_a_broken_table_is_not(table):
+    data_files(table)[0].unlink()
+    answer = run("--to", str(table), "--verify")
+    assert answer.exit_code == 1
+    assert "is not in the table" in answer.output
+    assert "NOT proven: 1 problems" in answer.output
+    answer = run("--to", str(table), "--verify", "--json")
+    assert answer.exit_code == 1
+    assert json.loads(answer.output)["proven"] is False
+    commit = next((table / "_tidelog/commits").iterdir())
+    commit.write_text("{}")
+    answer = run("--to", str(table), "--verify")
+    assert answer.exit_code == 1
+    assert "is no commit of an archive" in answer.output
+
+
+def test_what_is_no_archive_is_said(tmp_path):
+    answer = run("--to", str(tmp_path / "nothing"), "--verify")
+    assert "is no archive yet: it has no commit" in answer.output
+    (tmp_path / "notes.txt").touch()
+    answer = run("--to", str(tmp_path), "--verify")
+    assert (
+        answer.output == f"Error: {tmp_path} is not empty and no archive: name another directory\n"
+    )
+    assert answer.exit_code == 1
+
+
+def test_a_running_archive_keeps_others_out(topics, table):
+    holder = open_table(str(table), None)
+    holder.begin_run("other")
+    topic = next(iter(holder.commits())).ranges[0].topic
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    answer = run(*servers, "--topic", topic, "--to", str(table), "--once")
+    assert answer.exit_code == 1
+    assert "another archive runs on" in answer.output
+    assert run("--to", str(table), "--verify").exit_code == 0
+    holder.end_run()
+
+
+def test_without_java_it_is_said_what_to_install(topics, table, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    topic = next(iter(open_table(str(table), None).commits())).ranges[0].topic
+    topics.fill(topic, range(10, 12))
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    answer = run(*servers, "--topic", topic, "--to", str(table), "--once")
+    assert answer.exit_code == 1
+    assert "Spark needs Java 17 or newer" in answer.output
+
+
+def test_the_file_for_spark_submit_is_named_and_is_the_command():
+    answer = CliRunner().invoke(tidelog, ["pipeline", "submit-file"])
+    path = Path(answer.output.strip())
+    assert path.suffix == ".py"
+    assert 'command(prog_name="tidelog pipeline")' in path.read_text()
+
+
+def test_the_reason_of_a_failed_task_is_its_last_line():
+    text = (
+        "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+        ": org.apache.spark.SparkException: Job aborted\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        "    process()\n"
+        "tidelog.client.errors.TimedOut: no broker answered\n"
+        "\n\tat org.apache.spark.api.python.BasePythonRunner\n"
+    )
+    assert reason_of(text) == "tidelog.client.errors.TimedOut: no broker answered"
+    assert reason_of("Job aborted\nmore") == "Job aborted"
