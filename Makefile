@@ -22,15 +22,16 @@ help: ## this list
 demo: $(INSTALLED) ## show what works today, in under a minute
 	@$(BIN)/tidelog demo
 
-test: $(INSTALLED) ## every test that needs nothing but Python
-	$(PYTEST) $(PARALLEL) -m "not interop"
+test: $(INSTALLED) ## every test that needs nothing but Python, and Spark's where there is Java
+	$(PYTEST) $(PARALLEL) -m "not interop and not spark"
+	$(PYTEST) -m spark
 
 check: $(INSTALLED) ## what to run before a commit: lint, types, architecture, fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	TIDELOG_QUICK=1 $(PYTEST) $(PARALLEL) -q -m "not interop and not slow"
+	TIDELOG_QUICK=1 $(PYTEST) $(PARALLEL) -q -m "not interop and not slow and not spark"
 
 interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Maven, Go, kcat)
 	@$(BIN)/python tests/interop/tools.py

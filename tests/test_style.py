@@ -149,7 +149,7 @@ def entry_points() -> set[str]:
     commands = {f"tidelog.cli.{name.replace('-', '_')}" for name in COMMANDS}
     commands |= {f"tidelog.cli.pipeline_{name}" for name in PIPELINES}
     messages = {api.module for api in APIS.values()}
-    found_by_name = {"tidelog", "pyspark_tidelog"}
+    found_by_name = {"tidelog", "pyspark_tidelog", "tidelog.spark.lag"}
     return found_by_name | scripts | commands | messages | set(DATA_MODULES) | set(USED_BY_TESTS)
 
 

@@ -39,3 +39,9 @@ def discard(settings: ClientSettings) -> None:
     client = _kept.clients.pop(settings, None)
     if client is not None:
         client.close()
+
+
+def close_all() -> None:
+    """Close this thread's clients."""
+    for settings in list(_kept.clients):
+        discard(settings)

@@ -8,6 +8,8 @@ import pytest
 from tests.interop.tidelog_node import TidelogNode
 from tests.unit.spark.topics import Topics
 
+from tidelog.spark.connections import close_all
+
 
 @pytest.fixture(scope="module")
 def topics() -> Iterator[Topics]:
@@ -15,3 +17,9 @@ def topics() -> Iterator[Topics]:
         made = Topics(node.bootstrap_servers)
         yield made
         made.client.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_connection_is_left() -> Iterator[None]:
+    yield
+    close_all()
