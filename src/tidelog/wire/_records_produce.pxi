@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef class SingleProduce:
-    """See single_produce.parse."""
+    """A Produce request of one partition; see records_types.SingleProduce."""
 
     cdef readonly int version
     cdef readonly int correlation_id

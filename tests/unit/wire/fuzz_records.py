@@ -13,8 +13,13 @@ from array import array
 
 from tests.unit.wire.record_samples import block_of, java_batches, java_samples
 
+from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire import records, records_twin
+from tidelog.wire.api import APIS
 from tidelog.wire.batch_builder import assemble_batch
+from tidelog.wire.codec import encode
+from tidelog.wire.headers import RequestHeader
+from tidelog.wire.messages import produce
 from tidelog.wire.records_types import (
     BinaryColumn,
     Columns,
@@ -107,6 +112,45 @@ def contradict(module: RecordsModule, rng: random.Random) -> None:
         module.assign_rows(columns, picks, rng.choice([None, exact(buffer())]), placements)
 
 
+def produce_frame(rng: random.Random, block: bytes) -> bytearray:
+    """A Produce request of one partition, without its length."""
+    version = rng.randrange(3, 14)
+    batch = assemble_batch(block, 1, base_timestamp=0, max_timestamp=0)
+    data = produce.PartitionProduceData(index=0, records=bytes(batch))
+    topic = produce.TopicProduceData(
+        name="" if version >= 13 else rng.choice(["t", "", "x" * 249]),
+        topic_id=Uuid(rng.randbytes(16)) if version >= 13 else ZERO_UUID,
+        partition_data=(data,),
+    )
+    request = produce.ProduceRequest(acks=1, timeout_ms=5, topic_data=(topic,))
+    header = RequestHeader(
+        request_api_key=0, request_api_version=version, correlation_id=7, client_id="fuzz"
+    )
+    header_version = APIS[0].request_header_version(version)
+    return bytearray(encode(header, header_version) + encode(request, version))
+
+
+def feed_produce(rng: random.Random, block: bytes) -> bool:
+    """Whether it was taken for a request of one partition."""
+    frame = produce_frame(rng, block)
+    for _ in range(rng.choice([0, 1, 1, 2, 4])):
+        at = rng.randrange(min(len(frame), 90) + 1)
+        match rng.randrange(3):
+            case 0:
+                frame[at : at + 1] = rng.choice([*HOSTILE, rng.randbytes(1)])
+            case 1:
+                del frame[rng.randrange(len(frame) + 1) :]
+            case _:
+                frame[at:at] = rng.randbytes(rng.randrange(8))
+    one = records.parse_produce(memoryview(exact(frame)))
+    if one is None:
+        return False
+    one.accept(1 << 20, 1_700_000_000_000, 1 << 62, (1 << 63) - 1, rng.random() < 0.5)
+    answer = one.answer(5, -1, 0)
+    assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+    return True
+
+
 def main(rounds: int) -> None:
     assert records.implementation is not records_twin
     rng = random.Random(20)
@@ -114,6 +158,8 @@ def main(rounds: int) -> None:
     for block, count in tried:
         feed(records.implementation, block, count, rng)
         contradict(records.implementation, rng)
+    taken = sum(feed_produce(rng, rng.choice(tried)[0]) for _ in range(rounds))
+    assert rounds // 10 < taken < rounds, taken
     print(len(tried), vars(records.implementation)["__file__"])
 
 
