@@ -14,10 +14,9 @@ from array import array
 from tests.unit.wire.record_samples import block_of, java_batches, java_samples
 
 from tidelog.types import ZERO_UUID, Uuid
-from tidelog.wire import records, records_twin
+from tidelog.wire import codec, records, records_twin
 from tidelog.wire.api import APIS
 from tidelog.wire.batch_builder import assemble_batch
-from tidelog.wire.codec import encode
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages import produce
 from tidelog.wire.records_types import (
@@ -127,7 +126,7 @@ def produce_frame(rng: random.Random, block: bytes) -> bytearray:
         request_api_key=0, request_api_version=version, correlation_id=7, client_id="fuzz"
     )
     header_version = APIS[0].request_header_version(version)
-    return bytearray(encode(header, header_version) + encode(request, version))
+    return bytearray(codec.encode(header, header_version) + codec.encode(request, version))
 
 
 def feed_produce(rng: random.Random, block: bytes) -> bool:
