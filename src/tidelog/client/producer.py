@@ -63,6 +63,10 @@ class _Lane:
 
     batches: deque[_Unacknowledged] = field(default_factory=deque)
     next_sequence: int = 0
+    is_acquainted: bool = False
+    """The partition has a batch of this producer. A broker that knows nothing of a producer takes
+    any sequence of it: were the first batch refused and the second taken, the first would be out
+    of order for ever. So the first goes alone."""
     is_retrying: bool = False
     """A batch failed: nothing is sent until nothing is in flight, then all of it again."""
 
@@ -186,6 +190,8 @@ class Producer:
             if lane.in_flight:
                 return None
             lane.is_retrying = False
+        if self.idempotent and not lane.is_acquainted and lane.in_flight:
+            return None
         return next((entry for entry in lane.batches if not entry.is_in_flight), None)
 
     def _gather(
@@ -321,7 +327,9 @@ class Producer:
     ) -> None:
         self._mark(entry, is_in_flight=False)
         entry.is_acknowledged = True
-        self._lanes[partition].batches.remove(entry)
+        lane = self._lanes[partition]
+        lane.is_acquainted = True
+        lane.batches.remove(entry)
         self.unacknowledged_bytes -= len(entry.batch)
         if self._on_acknowledged is not None:
             self._on_acknowledged(partition, entry.record_count, produced)

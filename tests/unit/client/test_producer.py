@@ -88,7 +88,8 @@ class MemoryLogs:
         if found.has_producer_id:
             if any(b.base_sequence == found.base_sequence for b in log):
                 return ErrorCode.NONE, found.base_sequence
-            if found.base_sequence != offset:
+            known = [b for b in log if b.producer_id == found.producer_id]
+            if known and found.base_sequence != known[-1].base_sequence + known[-1].record_count:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         log.append(found)
         return ErrorCode.NONE, offset
@@ -170,17 +171,44 @@ def test_sequences_rise_in_each_partition(logs, shell):
 
 def test_several_requests_are_on_their_way_and_not_more_than_the_broker_remembers(logs, shell):
     producer = Producer()
+    shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    shell.effects.clear()
     for _ in range(IN_FLIGHT_MAX + 3):
         shell.run(producer.send, ORDERS[0], batch())
     kinds = [type(e) for e in shell.effects if isinstance(e, Start | Finish)]
-    # Metadata and InitProducerId were asked and answered before.
-    assert kinds[4:] == [Start] * IN_FLIGHT_MAX
+    assert kinds == [Start] * IN_FLIGHT_MAX
     shell.run(producer.flush)
-    assert len(logs.appended[0]) == IN_FLIGHT_MAX + 3
+    assert len(logs.appended[0]) == IN_FLIGHT_MAX + 4
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE])
+def test_the_first_batch_goes_alone_for_a_broker_takes_any_sequence_of_a_stranger(
+    logs, shell, code
+):
+    producer = Producer()
+    logs.codes = [code]
+    for _ in range(3):
+        shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    assert sum(found.record_count for found in logs.appended[0]) == 9
+    sequences = logs.sequences(0)
+    assert sequences[0] == 0
+    assert sequences == sorted(sequences)
+
+
+def test_without_idempotence_the_first_batch_need_not_go_alone(logs, shell):
+    producer = Producer(acks=ACKS_LEADER, idempotent=False)
+    for _ in range(2):
+        shell.run(producer.send, ORDERS[0], batch())
+    assert len(logs.requests) == 2
 
 
 def test_what_gathers_while_a_broker_is_busy_goes_in_one_request(logs, shell):
     producer = Producer()
+    shell.run(producer.send, ORDERS[1], batch())
+    shell.run(producer.flush)
+    logs.requests.clear()
     for _ in range(IN_FLIGHT_MAX):
         shell.run(producer.send, ORDERS[1], batch())
     for partition in ORDERS[1:]:

@@ -133,6 +133,9 @@ def test_each_partition_has_its_turn(logs, shell):
 
 def test_requests_in_flight_are_limited(logs, shell):
     producer = Producer(in_flight_max=2)
+    shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    logs.requests.clear()
     for _ in range(6):
         shell.run(producer.send, ORDERS[0], batch())
     assert len(logs.requests) == 2
