@@ -178,21 +178,16 @@ class FetchSessions:
         return iter(self._sessions.values())
 
     def resolve(
-        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        is_follower: bool,
+        now_ms: int,
+        is_large: bool = False,
     ) -> FetchSession | ErrorCode:
-        """The session that a request means, updated by it: a new, an old or a passing one."""
-        session = self.find(
-            request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms
-        )
-        if not isinstance(session, ErrorCode):
-            session.update(request)
-            self.drop_if_empty(session)
-        return session
-
-    def find(
-        self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
-    ) -> FetchSession | ErrorCode:
-        """The session that a request means, still to be updated by it."""
+        """The session that a request means: a new, an old or a passing one. It is updated by the
+        request, unless that is large: then update_in_slices and drop_if_empty are to follow."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(request.session_id)
             session_id = NO_SESSION
@@ -213,6 +208,10 @@ class FetchSessions:
                 return found
             session = found
         session.last_used_ms = now_ms
+        if not is_large:
+            session.update(request)
+            if not session.partitions:
+                self.drop_if_empty(session)
         return session
 
     def drop_if_empty(self, session: FetchSession) -> None:

@@ -67,11 +67,12 @@ def fetch_in_slices(request: Request, broker: Broker, now: Now) -> Slices[Messag
     message = request.message
     assert isinstance(message, FetchRequest)
     replica_id = max(message.replica_id, message.replica_state.replica_id)
-    session = broker.fetch_sessions.find(
+    session = broker.fetch_sessions.resolve(
         message,
         uses_topic_ids=request.version >= TOPIC_IDS_SINCE,
         is_follower=replica_id >= 0,
         now_ms=now.monotonic_ms,
+        is_large=True,
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session, session_id=NO_SESSION, responses=())
@@ -190,12 +191,14 @@ class Reading:
     def collect(self, now: Now) -> None:
         """Read what there is: all partitions of a full fetch, of others what changed."""
         self.found, self.bytes, self.must_answer = [], 0, False
-        self._read_some(self._asked(), now)
+        session = self.session
+        self._read_some(list(session.partitions.values() if self.is_full else session.changed), now)
 
     def collect_in_slices(self, now: Now) -> Slices[None]:
         self.found, self.bytes, self.must_answer = [], 0, False
         known = self.session.partitions
-        for some in pieces(self._asked()):
+        asked = list(known.values() if self.is_full else self.session.changed)
+        for some in pieces(asked):
             # The peer may have closed the session meanwhile.
             self._read_some([one for one in some if known.get(one.key) is one], now)
             yield READ_COST
@@ -204,9 +207,6 @@ class Reading:
     def count(self) -> int:
         """Of the partitions to look at."""
         return len(self.session.partitions if self.is_full else self.session.changed)
-
-    def _asked(self) -> list[FetchedPartition]:
-        return list(self.session.partitions.values() if self.is_full else self.session.changed)
 
     def _read_some(self, some: list[FetchedPartition], now: Now) -> None:
         session = self.session
@@ -238,14 +238,19 @@ class Reading:
             or data.log_start_offset != fetched.known_log_start_offset
         )
 
-    def respond(self) -> FetchResponse:
+    def respond(self, told: dict[Any, list[PartitionData]] | None = None) -> FetchResponse:
         """Tell what was found, and remember that it was told."""
-        topics: dict[Any, list[PartitionData]] = {}
+        topics: dict[Any, list[PartitionData]] = {} if told is None else told
         self._tell(self.found, topics)
-        response = self._response(topics)
         if self.session.id == NO_SESSION:
             self.session.close()
-        return response
+        return FetchResponse(
+            session_id=self.session.id,
+            responses=tuple(
+                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
+                for (name, topic_id), partitions in topics.items()
+            ),
+        )
 
     def respond_in_slices(self) -> Slices[FetchResponse]:
         topics: dict[Any, list[PartitionData]] = {}
@@ -254,7 +259,8 @@ class Reading:
             yield TELL_COST
         if self.session.id == NO_SESSION:
             yield from self.session.close_in_slices()
-        return self._response(topics)
+        self.found = []  # all of it is told
+        return self.respond(topics)
 
     def _tell(
         self,
@@ -269,15 +275,6 @@ class Reading:
                 # Behind the others, but still with them: there may be more to read.
                 self.session.changed.pop(fetched, None)
                 self.session.changed[fetched] = None
-
-    def _response(self, topics: dict[Any, list[PartitionData]]) -> FetchResponse:
-        return FetchResponse(
-            session_id=self.session.id,
-            responses=tuple(
-                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
-                for (name, topic_id), partitions in topics.items()
-            ),
-        )
 
     def _readable_end(self, partition: Partition) -> Offset:
         if self.is_follower:
