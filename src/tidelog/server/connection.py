@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
-from tidelog.server.outbox import Outbox
+from tidelog.server.outbox import UNSENT_BYTES_MAX, Outbox, Unsent
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
 from tidelog.wire.records_types import SingleProduce
@@ -21,6 +21,7 @@ class Listener(Protocol):
 
     served: Served
     request_bytes_max: int
+    unsent: Unsent
 
     def connected(self, connection: Connection) -> None: ...
     def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
@@ -47,23 +48,26 @@ class Connection(asyncio.BufferedProtocol):
         self.id = -1
         self.peer = "unconnected"
         self.last_active_ms = 0
-        self._unread: Iterator[memoryview] | None = None
         self._is_open = False
         self._waits = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are ones by their methods, not by their class.
         self.transport = cast(asyncio.Transport, transport)
-        self.outbox = Outbox(self.transport, self.close)
+        self.outbox = Outbox(self.transport, self.close, self.listener.unsent)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "a closed socket"
         self._is_open = True
         self.listener.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_open = False
-        self._unread = None
+        self._end()
+        self.outbox.discard()
         self.listener.disconnected(self)
+
+    def _end(self) -> None:
+        self._is_open = False
+        self.frames.is_held = True
 
     def eof_received(self) -> None:
         self.flush()  # the transport closes behind this
@@ -78,30 +82,26 @@ class Connection(asyncio.BufferedProtocol):
         listener = self.listener
         try:
             for frame in frames:
-                if not self._is_open:
-                    return
                 if not listener.received(self, decode_request(frame, listener.served)):
                     self.hold()
-                if self._waits:
-                    self._unread = frames
-                    return
         except DecodeError as error:
             self.close(str(error))
 
     def hold(self) -> None:
         """Read nothing more until proceed is called as often as hold was."""
         self._waits += 1
+        self.frames.is_held = True
         if self._waits == 1 and self._is_open:
             self.transport.pause_reading()
 
     def proceed(self) -> None:
+        """Never from inside a step: what it takes up is stepped at once."""
         self._waits -= 1
         if self._waits or not self._is_open:
             return
-        unread, self._unread = self._unread, None
-        if unread is not None:
-            self._take(unread)
-        if not self._waits and self._is_open:
+        self.frames.is_held = False
+        self._take(self.frames.frames())
+        if not self.frames.is_held:
             self.transport.resume_reading()
 
     @property
@@ -109,8 +109,11 @@ class Connection(asyncio.BufferedProtocol):
         return self.outbox.unsent_bytes if self._is_open else 0
 
     def send(self, parts: list[Any]) -> None:
-        if self._is_open and self.outbox.push(parts):
-            self.listener.unflushed(self)
+        if self._is_open:
+            if self.outbox.push(parts):
+                self.listener.unflushed(self)
+            elif self.outbox.waiting_bytes > UNSENT_BYTES_MAX:
+                self.outbox.flush()  # so much at once that the transport may want a pause
 
     def flush(self) -> None:
         if self._is_open:
@@ -129,5 +132,5 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_open:
             log.log(level, "closing the connection of %s: %s", self.peer, reason)
             self.outbox.flush()  # what was answered before is still owed
-            self._is_open = False
+            self._end()
             self.transport.close()

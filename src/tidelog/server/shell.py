@@ -32,6 +32,7 @@ from tidelog.events import (
 )
 from tidelog.node import Node
 from tidelog.server.connection import Connection
+from tidelog.server.outbox import Unsent
 from tidelog.wire.api import ApiKey
 from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request, Served, decode_any
@@ -59,6 +60,7 @@ class Shell:
         self.disk = disk
         self.request_bytes_max = request_bytes_max
         self.idle_ms_max = idle_ms_max
+        self.unsent = Unsent()
         self.loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[str | None] = self.loop.create_future()
         """Resolved when the process should end: None if cleanly, else why not."""
@@ -98,11 +100,11 @@ class Shell:
 
     async def drain(self, seconds_max: float) -> None:
         """Answer what waits, and let slow readers read."""
-        for effect in self.node.stop(now()):
-            self._effects[type(effect)](effect)
         deadline = self.loop.time() + seconds_max
         for connection in self._connections.values():
             connection.hold()
+        for effect in self.node.stop(now()):
+            self._effects[type(effect)](effect)
         while self.loop.time() < deadline and (
             self.node.is_busy or any(c.unsent_bytes for c in self._connections.values())
         ):
@@ -215,7 +217,8 @@ class Shell:
     def _resume_reading(self, effect: ResumeReading) -> None:
         connection = self._connections.get(effect.connection)
         if connection is not None:
-            connection.proceed()
+            # Not before the rest of this step's effects: answers among them come first.
+            self.loop.call_soon(connection.proceed)
 
     def _flush(self, effect: Flush) -> None:
         def flush() -> OSError | DiskFull | None:
@@ -272,6 +275,7 @@ class ShellListener:
         self.name = name
         self.served: Served = shell.node.served_at(name)
         self.request_bytes_max = shell.request_bytes_max
+        self.unsent = shell.unsent
         self.connected = shell.connected
         self.unflushed = shell.unflushed
         self.disconnected = shell.disconnected

@@ -59,8 +59,6 @@ class SimulatedShell:
         self._frames: dict[int, FrameReader] = {}
         self._held: dict[int, bytearray] = {}
         """What connections have sent that are not read from at the moment."""
-        self._unread: dict[int, Iterator[memoryview]] = {}
-        """Frames of theirs that had come before that."""
         self._actions: list[tuple[int, int, Action]] = []
         self._count = 0
 
@@ -70,7 +68,6 @@ class SimulatedShell:
         self._actions.clear()
         self._frames.clear()
         self._held.clear()
-        self._unread.clear()
         if node is not None:
             self._step(Ticked())
 
@@ -84,7 +81,6 @@ class SimulatedShell:
     def disconnect(self, connection: int) -> None:
         self._frames.pop(connection, None)
         self._held.pop(connection, None)
-        self._unread.pop(connection, None)
         self._step(Disconnected(connection))
 
     def send(self, connection: int, stream: bytes) -> None:
@@ -93,7 +89,7 @@ class SimulatedShell:
             self._held[connection] += stream
             return
         reader = self._frames[connection]
-        while stream and connection not in self.closed and connection not in self._held:
+        while stream and not reader.is_held:
             place = reader.buffer()
             count = min(len(place), len(stream))
             place[:count] = stream[:count]
@@ -105,17 +101,9 @@ class SimulatedShell:
     def _take(self, connection: int, frames: Iterator[memoryview]) -> None:
         try:
             for frame in frames:
-                if connection in self.closed:
-                    return
-                self._receive(connection, frame)
-                if connection in self._held:
-                    self._unread[connection] = frames
-                    return
+                self._step(self._decoded(connection, frame))
         except DecodeError as error:
             self._start(CloseConnection(connection, str(error)))
-
-    def _receive(self, connection: int, frame: memoryview) -> None:
-        self._step(self._decoded(connection, frame))
 
     def _decoded(self, connection: int, frame: memoryview) -> Event:
         assert self.node is not None
@@ -170,9 +158,11 @@ class SimulatedShell:
             case CloseConnection(connection, reason):
                 if connection not in self.closed:
                     self.closed[connection] = reason
+                    self._hold(connection)
                     self._later(0, partial(self.disconnect, connection))
             case PauseReading(connection):
                 self._held[connection] = bytearray()
+                self._hold(connection)
             case ResumeReading(connection):
                 self._later(0, partial(self._resume, connection))
             case Flush():
@@ -206,9 +196,15 @@ class SimulatedShell:
 
     def _resume(self, connection: int) -> None:
         held = self._held.pop(connection, None)
-        if held is not None:
-            self._take(connection, self._unread.pop(connection, iter(())))
+        if held is not None and connection not in self.closed:
+            reader = self._frames[connection]
+            reader.is_held = False
+            self._take(connection, reader.frames())
             self.send(connection, bytes(held))
+
+    def _hold(self, connection: int) -> None:
+        if connection in self._frames:
+            self._frames[connection].is_held = True
 
     def _later(self, delay_ms: int, action: Action) -> None:
         self._count += 1

@@ -2,6 +2,7 @@
 
 The bytes are received where they stay: `buffer` gives the place, `received` the frames. A frame
 is a view of that place, good until the next call of `buffer`; who needs it longer copies it.
+While `is_held`, the frames that have arrived stay here: `frames` gives them afterwards.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class FrameReader:
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.frame_bytes_max = frame_bytes_max
+        self.is_held = False
         self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
         self._start = 0
         """Where the first frame that is not whole begins."""
@@ -47,16 +49,17 @@ class FrameReader:
     def received(self, count: int) -> Iterator[memoryview]:
         """The frames that became whole with these bytes; DecodeError if the stream is not one."""
         self._end += count
-        if self._start == 0 and self._end > LENGTH.size:
+        if self._start == 0 and self._end > LENGTH.size and not self.is_held:
             (size,) = LENGTH.unpack_from(self._view)
             if LENGTH.size + size == self._end and size <= self.frame_bytes_max:
                 # One frame and nothing else: the usual case needs no loop.
                 self._start = self._end
                 return iter((self._view[LENGTH.size : self._end],))
-        return self._frames()
+        return self.frames()
 
-    def _frames(self) -> Iterator[memoryview]:
-        while self._end - self._start >= LENGTH.size:
+    def frames(self) -> Iterator[memoryview]:
+        """The whole ones that nobody took yet; no more of them once `is_held` is set."""
+        while self._end - self._start >= LENGTH.size and not self.is_held:
             (size,) = LENGTH.unpack_from(self._view, self._start)
             if not 0 <= size <= self.frame_bytes_max:
                 raise DecodeError(f"a frame of {size} bytes (at most {self.frame_bytes_max})")

@@ -12,6 +12,7 @@ import pytest
 
 from tidelog.broker.handlers.api_versions import refuse_version
 from tidelog.server.connection import Connection
+from tidelog.server.outbox import Unsent
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import encode
 from tidelog.wire.headers import RequestHeader
@@ -30,6 +31,7 @@ class Answering:
     request_bytes_max = FRAME_BYTES_MAX
 
     def __init__(self) -> None:
+        self.unsent = Unsent()
         self.open: set[Connection] = set()
 
     def connected(self, connection: Connection) -> None:

@@ -34,6 +34,19 @@ from tidelog.wire.request import Request
 SECONDS_MAX = 20
 
 
+def request_frame(message: Message, version: int, correlation_id: int) -> bytes:
+    assert message.API_KEY is not None
+    header = RequestHeader(
+        request_api_key=message.API_KEY,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id="test",
+    )
+    header_version = APIS[message.API_KEY].request_header_version(version)
+    body = encode(header, header_version) + encode(message, version)
+    return struct.pack(">i", len(body)) + body
+
+
 class Client:
     """One connection, which sends and receives whole frames."""
 
@@ -42,17 +55,8 @@ class Client:
         self.correlation_id = 0
 
     def send(self, message: Message, version: int) -> None:
-        assert message.API_KEY is not None
         self.correlation_id += 1
-        header = RequestHeader(
-            request_api_key=message.API_KEY,
-            request_api_version=version,
-            correlation_id=self.correlation_id,
-            client_id="test",
-        )
-        header_version = APIS[message.API_KEY].request_header_version(version)
-        body = encode(header, header_version) + encode(message, version)
-        self.writer.write(struct.pack(">i", len(body)) + body)
+        self.writer.write(request_frame(message, version, self.correlation_id))
 
     async def receive(self, key: int, version: int) -> Any:
         (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 20))
@@ -203,7 +207,6 @@ def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.Monke
 
     async def test(server: Server) -> None:
         client = await server.client()
-        await client.ask(create_topic("t"), 7)
         assert await asyncio.wait_for(client.reader.read(), SECONDS_MAX) == b""
 
     with_server(tmp_path, test, idle_ms_max=60)
