@@ -239,8 +239,8 @@ def _archive(wanted: Wanted) -> None:
         client.run(list_topics)  # whether a broker answers is known before Spark is started
         with Archive(options, wanted.open_table(), run) as archive:
             try:
-                with _stopped_by_signals():
-                    _archive_all(archive, wanted, progress)
+                with _Stop(archive) as stop:
+                    _archive_all(archive, wanted, progress, stop)
             except KeyboardInterrupt:
                 progress.was_interrupted = True
             finally:
@@ -251,9 +251,9 @@ def _archive(wanted: Wanted) -> None:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _archive_all(archive: Archive, wanted: Wanted, progress: ArchiveProgress) -> None:
+def _archive_all(archive: Archive, wanted: Wanted, progress: ArchiveProgress, stop: _Stop) -> None:
     until = archive.latest() if wanted.once else None
-    while True:
+    while not stop.was_asked:
         done = archive.archive_next(until)
         if done is not None:
             progress.committed(done)
@@ -263,15 +263,26 @@ def _archive_all(archive: Archive, wanted: Wanted, progress: ArchiveProgress) ->
             time.sleep(wanted.poll_interval_ms / 1000)
 
 
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM is what Ctrl-C is: how a service is asked to end."""
+class _Stop:
+    """Ctrl-C, or SIGTERM as services are asked to end: at once, but not within a commit."""
 
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+    def __init__(self, archive: Archive) -> None:
+        self.was_asked = False
+        self._archive = archive
+        self._before: dict[int, Any] = {}
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def __enter__(self) -> _Stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self.was_asked:
+            raise KeyboardInterrupt
+
+    def _stop(self, number: int, frame: object) -> None:
+        self.was_asked = True
+        if not self._archive.is_committing:
+            raise KeyboardInterrupt

@@ -207,7 +207,7 @@ def _wanted(logs: list[ScannedLog], strategy: Strategy, path: str) -> list[Scann
             wanted = {partition for partition in found if _matches(pattern, partition)}
             missing = []
     if missing:
-        names = ", ".join(sorted({partition.topic for partition in found}))
+        names = ", ".join(sorted({partition.topic for partition in found} - INTERNAL_TOPICS))
         raise NoSuchLog(f"{path} has no {', '.join(missing)}; its topics are {names}")
     return [log for partition, log in sorted(found.items()) if partition in wanted]
 

@@ -13,6 +13,7 @@ from tidelog.disk import RealDisk, RealFile
 from tidelog.env import Disk, File
 from tidelog.log.checkpoint import (
     LOG_START_CHECKPOINT,
+    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     parse_offsets,
 )
@@ -20,6 +21,7 @@ from tidelog.log.config import LogConfig
 from tidelog.log.names import (
     CLEANED,
     LOG,
+    PARTITION_METADATA,
     SWAP,
     OffsetFile,
     file_name,
@@ -161,7 +163,7 @@ def find_logs(disk: Disk, path: str) -> Iterator[ScannedLog]:
     found = False
     for name in names:
         parsed = parse_directory_name(name)
-        if parsed is None or parsed.state or not disk.is_directory(f"{directory}/{name}"):
+        if parsed is None or parsed.state or not _is_log(disk, f"{directory}/{name}"):
             continue
         found = True
         key = parsed.topic, parsed.partition
@@ -172,10 +174,19 @@ def find_logs(disk: Disk, path: str) -> Iterator[ScannedLog]:
             recovery_points.get(key, 0),
         )
     if not found:
+        nodes = [name for name in names if disk.exists(f"{path}/{name}/{META_PROPERTIES}")]
+        hint = f"; perhaps {path}/{nodes[0]}" if nodes else ""
         raise NoSuchLog(
             f"{path} holds no partition: want a node's data directory, with directories such as "
-            "orders-0 in it, or one of these"
+            f"orders-0 in it, or one of these{hint}"
         )
+
+
+def _is_log(disk: Disk, directory: str) -> bool:
+    """Names such as node-1 are given to other directories, too."""
+    if disk.exists(f"{directory}/{PARTITION_METADATA}"):
+        return True
+    return disk.is_directory(directory) and bool(standing_files(disk, directory))
 
 
 def _offsets(disk: Disk, directory: str, name: str) -> dict[tuple[str, int], Offset]:

@@ -76,6 +76,8 @@ class Archive:
         self.run_id = uuid.uuid4().hex
         self._run = run
         self._finder = OffsetFinder(self._strict)
+        self.is_committing = False
+        """Whoever wants to interrupt had better wait for this moment to pass."""
         self._directory = ""
         self._last: Commit | None = None
 
@@ -128,8 +130,12 @@ class Archive:
                 if self.options.source.fail_on_data_loss or attempt == ATTEMPTS_MAX - 1:
                     raise
                 continue
-            self.table.commit(commit)
-            self._last = commit
+            self.is_committing = True
+            try:
+                self.table.commit(commit)
+                self._last = commit
+            finally:
+                self.is_committing = False
             return Archived(commit, plan.lag)
         raise AssertionError("the last attempt returns or raises")
 

@@ -100,6 +100,7 @@ class TableDirectory:
 
     def end_run(self) -> None:
         """See Table."""
+        self.recover()  # the last commit may have been interrupted
         self.disk.remove_directory(self.staging)
         self.disk.unlock(f"{self.path}/{OWN}/lock")
 

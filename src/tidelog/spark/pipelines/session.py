@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,10 +49,15 @@ def open_session(name: str, master: str | None, conf: Mapping[str, str]) -> Spar
         builder = builder.master(master)
     for key, value in {**({} if is_submitted else DEFAULTS), **conf}.items():
         builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise NoSpark(f"Spark did not start: {str(error).partition(chr(10))[0]}") from error
+    finally:
+        # Spark sets a handler of its own; but what Ctrl-C does is the pipeline's decision.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
 
 
 def require_java() -> None:

@@ -1,0 +1,184 @@
+"""`tidelog pipeline archive` on Spark: killed, stopped, submitted, on a cluster of processes.
+
+Each test starts the command as a process of its own, with its own JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.interop.tools import TOOLS, complaint
+from tests.unit.cli.node import die_with_the_tests
+from tests.unit.spark.test_archive import expected, proven, rows
+from tests.unit.spark.topics import Topics
+
+SECONDS_MAX = 300
+PARTITIONS, RECORDS = 3, 2_000
+BIN = Path(sys.executable).parent
+CONFIG = ("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1")
+SMALL = ("--max-records-per-file", "40")
+"""A hundred and fifty tasks in the one batch: something is always half done."""
+
+
+@pytest.fixture(autouse=True)
+def java() -> None:
+    (tool,) = (tool for tool in TOOLS if tool.command == "java")
+    missing = complaint(tool)
+    if missing is not None:
+        pytest.skip(missing)
+
+
+@pytest.fixture
+def topic(topics: Topics, name: str) -> str:
+    topics.create(name, PARTITIONS)
+    for partition in range(PARTITIONS):
+        topics.fill(name, range(RECORDS), partition)
+    return name
+
+
+@contextmanager
+def started(*command: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
+        start_new_session=True,
+        preexec_fn=die_with_the_tests,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=SECONDS_MAX)
+
+
+def archive(topics: Topics, topic: str, path: Path, *more: str) -> tuple[str, ...]:
+    asked = ("--bootstrap-server", topics.bootstrap_servers, "--topic", topic, "--to", str(path))
+    return (str(BIN / "tidelog"), "pipeline", "archive", *asked, *more)
+
+
+def finished(process: subprocess.Popen[str]) -> dict[str, object]:
+    """The summary."""
+    said, complained = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, complained
+    found: dict[str, object] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def wait_until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        threading.Event().wait(0.002)
+
+
+def staged(path: Path) -> list[Path]:
+    return list(path.glob("_tidelog/staging/*/*.parquet"))
+
+
+def test_a_driver_killed_in_a_batch_loses_and_doubles_nothing(topics, topic, tmp_path):
+    path = tmp_path / "t"
+    command = archive(
+        topics, topic, path, *SMALL, "--once", "--json", "--master", "local[2,4]", *CONFIG
+    )
+    with started(*command) as killed:
+        wait_until(lambda: len(staged(path)) > 5, killed)
+        killed.kill()
+        killed.wait(SECONDS_MAX)
+        assert not list(path.glob("*.parquet"))
+        assert not list(path.glob("_tidelog/commits/*"))
+        # Its tasks may still be at work. A worker of this run is killed as well.
+        with started(*command) as resumed:
+            wait_until(lambda: staged(path) and workers_of(resumed.pid), resumed)
+            os.kill(workers_of(resumed.pid)[-1], signal.SIGKILL)
+            summary = finished(resumed)
+    assert (summary["rows"], summary["lag"]) == (PARTITIONS * RECORDS, 0)
+    assert rows(path, "parquet") == expected(*[RECORDS] * PARTITIONS)
+    assert proven(path) == []
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes that run tasks: children of the first, which the JVM has started."""
+    return [process for process in descendants(driver) if is_worker(process)][1:]
+
+
+def is_worker(process: int) -> bool:
+    with suppress(OSError):
+        return b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
+
+
+def descendants(process: int) -> Iterator[int]:
+    with suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield int(child)
+                yield from descendants(int(child))
+
+
+def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
+    path = tmp_path / "t"
+    small = ("--max-records-per-file", "200", "--max-records-per-batch", "1000")
+    command = archive(topics, topic, path, *small, "--json", "--master", "local[2,4]", *CONFIG)
+    with started(*command) as stopped:
+        wait_until(lambda: len(list(path.glob("_tidelog/commits/*.json"))) > 1, stopped)
+        os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does
+        summary = finished(stopped)
+    assert summary["interrupted"] is True
+    assert not (path / "_tidelog/staging").exists()
+    assert not (path / "_tidelog/lock").exists()
+    assert proven(path) == []
+    done = len(pq.read_table(path))
+    assert done == summary["rows"] < PARTITIONS * RECORDS
+    with started(*command, "--once") as resumed:
+        assert finished(resumed)["rows"] == PARTITIONS * RECORDS - done
+    assert rows(path, "parquet") == expected(*[RECORDS] * PARTITIONS)
+    assert proven(path) == []
+
+
+def test_spark_submit_runs_the_same_code(topics, topic, tmp_path):
+    path = tmp_path / "t"
+    _, _, *arguments = archive(topics, topic, path, "--format", "delta", "--once", "--json")
+    with started(str(BIN / "tidelog"), "pipeline", "submit-file") as named:
+        file = named.communicate(timeout=SECONDS_MAX)[0].strip()
+    submit = (str(BIN / "spark-submit"), "--master", "local[2]", *CONFIG, file)
+    with started(*submit, *arguments) as process:
+        assert finished(process)["rows"] == PARTITIONS * RECORDS
+    assert rows(path, "delta") == expected(*[RECORDS] * PARTITIONS)
+    assert proven(path) == []
+
+
+def test_on_a_cluster_of_processes_an_executor_may_die(topics, topic, tmp_path):
+    path = tmp_path / "t"
+    master = ("--master", "local-cluster[2,1,1024]", *CONFIG)
+    command = archive(topics, topic, path, *SMALL, *master, "--once", "--json")
+    with started(*command) as process:
+        wait_until(lambda: len(staged(path)) > 3, process)
+        executors = [p for p in descendants(process.pid) if is_executor(p)]
+        assert len(executors) == 2
+        os.kill(executors[0], signal.SIGKILL)
+        assert finished(process)["rows"] == PARTITIONS * RECORDS
+    assert rows(path, "parquet") == expected(*[RECORDS] * PARTITIONS)
+    assert proven(path) == []
+
+
+def is_executor(process: int) -> bool:
+    with suppress(OSError):
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
