@@ -74,7 +74,7 @@ class Load(threading.Thread):
         while len(self.acknowledged) < wanted:
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {wanted} acknowledged"
             assert self.failed == []
-            time.sleep(0.001)
+            self.stopping.wait(0.001)
 
     def stop(self) -> None:
         self.stopping.set()

@@ -213,11 +213,8 @@ class Segment:
             return True
         if held > config.segment_bytes - size or self.is_full:
             return False
-        first = self.first_timestamp
-        if first is not None and first >= 0:
-            waited = max_timestamp - first
-        else:
-            waited = self.time_waited_ms(max_timestamp, wall_ms)
+        first = self.first_timestamp or -1
+        waited = max_timestamp - first if first > 0 else self.time_waited_ms(max_timestamp, wall_ms)
         return waited <= config.segment_age_ms_max - self.roll_jitter_ms
 
     def has_room_behind(self, count: int, size: int, batch: RecordBatch, wall_ms: int) -> bool:

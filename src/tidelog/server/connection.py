@@ -15,10 +15,14 @@ from tidelog.wire.request import Request, Served, decode_request
 
 log = logging.getLogger("tidelog.connection")
 
+FRAMES_A_TURN_MAX = 64
+"""Requests of one peer that are handled before others have their turn."""
+
 
 class Listener(Protocol):
     """Whom a connection tells what it receives: the shell."""
 
+    name: str
     served: Served
     request_bytes_max: int
     unsent: Unsent
@@ -45,6 +49,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.frames = FrameReader(listener.request_bytes_max)
+        self.get_buffer = self.frames.buffer  # type: ignore[method-assign] # one call less a read
         self.id = -1
         self.peer = "unconnected"
         self.last_active_ms = 0
@@ -72,18 +77,21 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> None:
         self.flush()  # the transport closes behind this
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self.frames.buffer()
-
     def buffer_updated(self, nbytes: int) -> None:
         self._take(self.frames.received(nbytes))
 
     def _take(self, frames: Iterator[memoryview]) -> None:
         listener = self.listener
+        left = FRAMES_A_TURN_MAX
         try:
             for frame in frames:
                 if not listener.received(self, decode_request(frame, listener.served)):
                     self.hold()
+                left -= 1
+                if not left:
+                    # Others have their turn first, and this peer its answers.
+                    self.hold()
+                    asyncio.get_running_loop().call_soon(self.proceed)
         except DecodeError as error:
             self.close(str(error))
 

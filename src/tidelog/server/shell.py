@@ -40,6 +40,7 @@ from tidelog.wire.request import Request, Served, decode_any
 log = logging.getLogger("tidelog.server")
 
 IDLE_SWEEP_SECONDS = 5.0
+IDLE_SWEEP_SECONDS_MIN = 0.1
 DISK_THREADS = 2
 DRAIN_POLL_SECONDS = 0.01
 
@@ -67,6 +68,10 @@ class Shell:
         self._connections: dict[int, Connection] = {}
         self._connection_count = 0
         self._unflushed: list[Connection] = []
+        self._judging = 0
+        """Requests whose records are judged in a thread."""
+        self._is_closed = False
+        self._recompressing = node.broker.hosting.recompressing
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
         self._alarm = node.broker.alarm
@@ -98,6 +103,15 @@ class Shell:
         if not self.stopping.done():
             self.stopping.set_result(None)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody still waits for an answer, or for the rest of one."""
+        return (
+            self._judging > 0
+            or self.node.is_busy
+            or any(connection.unsent_bytes for connection in self._connections.values())
+        )
+
     async def drain(self, seconds_max: float) -> None:
         """Answer what waits, and let slow readers read."""
         deadline = self.loop.time() + seconds_max
@@ -105,15 +119,19 @@ class Shell:
             connection.hold()
         for effect in self.node.stop(now()):
             self._effects[type(effect)](effect)
-        while self.loop.time() < deadline and (
-            self.node.is_busy or any(c.unsent_bytes for c in self._connections.values())
-        ):
+        while self.is_busy and self.loop.time() < deadline:
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     def step(self, event: Event) -> None:
-        for effect in self.node.step(event, now()):
+        if self._is_closed:
+            return
+        # As `now` and `_send`, without the calls: this is done for every request.
+        time_now = _NEW(Now, (_monotonic_ns() // 1_000_000, _time_ns() // 1_000_000))
+        for effect in self.node.step(event, time_now):
             if type(effect) is Send:
-                self._send(effect)
+                connection = self._connections.get(effect.connection)
+                if connection is not None:
+                    connection.send(effect.parts)
             else:
                 self._effects[type(effect)](effect)
         if self._alarm.time_ms < self._timer_ms:
@@ -138,24 +156,24 @@ class Shell:
         connection.last_active_ms = now().monotonic_ms
         self._connections[connection.id] = connection
 
-    def received(
-        self, connection: Connection, request: Request | SingleProduce, listener: str
-    ) -> bool:
+    def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
         connection.last_active_ms = self._active_ms
-        if not isinstance(request, Request) and is_recompressed(request, self.node.broker):
-            request = decode_any(request.frame, connection.listener.served)
-        if isinstance(request, Request) and (
-            request.key == ApiKey.PRODUCE and is_heavy(request, self.node.broker)
-        ):
-            self._judge(connection, request, listener)
+        if not isinstance(request, Request):
+            if self._recompressing and is_recompressed(request, self.node.broker):
+                return self.received(
+                    connection, decode_any(request.frame, connection.listener.served)
+                )
+        elif request.key == ApiKey.PRODUCE and is_heavy(request, self.node.broker):
+            self._judge(connection, request)
             return False
-        self.step(Received(connection.id, request, listener))
+        self.step(_NEW(Received, (connection.id, request, connection.listener.name)))
         return True
 
-    def _judge(self, connection: Connection, request: Request, listener: str) -> None:
+    def _judge(self, connection: Connection, request: Request) -> None:
         """Have large records judged in a thread; the connection's next request waits."""
 
         def done(future: asyncio.Future[Request]) -> None:
+            self._judging -= 1
             if future.cancelled():
                 return
             failure = future.exception()
@@ -163,9 +181,10 @@ class Shell:
                 log.error("judging records failed", exc_info=failure)
                 connection.close("an error of ours, see above")
                 return
-            self.step(Received(connection.id, future.result(), listener))
+            self.step(Received(connection.id, future.result(), connection.listener.name))
             connection.proceed()
 
+        self._judging += 1
         broker = self.node.broker
         judging = self.loop.run_in_executor(self._judges, judge_all, request, broker, now())
         judging.add_done_callback(done)
@@ -179,11 +198,18 @@ class Shell:
 
     def sweep_idle(self) -> None:
         """Close connections that were silent for too long; called again by itself."""
-        self._active_ms = now().monotonic_ms
+        since_ms, self._active_ms = self._active_ms, now().monotonic_ms
         for connection in list(self._connections.values()):
-            if self._active_ms - connection.last_active_ms > self.idle_ms_max:
+            if connection.last_active_ms >= since_ms:
+                continue  # at some time since the last sweep, whose time it was given
+            connection.frames.shrink()
+            # Negative: never.
+            if 0 <= self.idle_ms_max < since_ms - connection.last_active_ms:
                 connection.close(f"idle for {self.idle_ms_max} ms", logging.INFO)
-        self.loop.call_later(IDLE_SWEEP_SECONDS, self.sweep_idle)
+        interval = IDLE_SWEEP_SECONDS
+        if self.idle_ms_max >= 0:
+            interval = min(interval, max(self.idle_ms_max / 2000, IDLE_SWEEP_SECONDS_MIN))
+        self.loop.call_later(interval, self.sweep_idle)
 
     # Effects.
 
@@ -260,6 +286,7 @@ class Shell:
 
     def close(self) -> None:
         """After the last step: let the disk threads end what they began."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for connection in list(self._connections.values()):
@@ -277,9 +304,6 @@ class ShellListener:
         self.request_bytes_max = shell.request_bytes_max
         self.unsent = shell.unsent
         self.connected = shell.connected
+        self.received = shell.received
         self.unflushed = shell.unflushed
         self.disconnected = shell.disconnected
-        self._received = shell.received
-
-    def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
-        return self._received(connection, request, self.name)

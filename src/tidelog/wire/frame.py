@@ -35,8 +35,8 @@ class FrameReader:
         self._end = 0
         """Behind the last byte that arrived."""
 
-    def buffer(self) -> memoryview:
-        """Where the next bytes belong: never empty."""
+    def buffer(self, sizehint: int = -1) -> memoryview:
+        """Where the next bytes belong: never empty. No size that is asked for is heeded."""
         if self._start == self._end:
             self._start = self._end = 0
             if len(self._view) > BUFFER_BYTES_KEPT_MAX:

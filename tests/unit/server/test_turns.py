@@ -1,0 +1,114 @@
+"""Whose turn it is, who is idle, and what a stop waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from typing import Any
+
+import pytest
+from tests.unit.server.fakes import connect, receive, scripted_shell
+from tests.unit.server.test_flow import on_a_loop, requests, turn
+from tests.unit.server.test_shell import SECONDS_MAX, produce_request, request_frame
+
+from tidelog.events import Ticked
+from tidelog.server import shell as shell_module
+from tidelog.server.connection import FRAMES_A_TURN_MAX
+from tidelog.wire.compression import Compression
+from tidelog.wire.frame import BUFFER_BYTES_MIN
+
+
+@on_a_loop
+async def test_others_have_their_turn_between_the_requests_of_one() -> None:
+    shell, node = scripted_shell()
+    many, _ = connect(shell)
+    one, _ = connect(shell)
+    count = 3 * FRAMES_A_TURN_MAX + 1
+    receive(many, requests(*range(count)))
+    assert node.requests == list(range(FRAMES_A_TURN_MAX))
+    receive(one, requests(5000))
+    for _ in range(4):
+        await turn()
+    assert node.requests.index(5000) == FRAMES_A_TURN_MAX
+    assert [number for number in node.requests if number != 5000] == list(range(count))
+
+
+@on_a_loop
+async def test_a_stop_waits_for_what_a_thread_judges() -> None:
+    shell, node = scripted_shell()
+    connection, _ = connect(shell)
+    may_end = threading.Event()
+    shell._judges.submit(may_end.wait, SECONDS_MAX)  # it has one thread
+    heavy = produce_request(random.Random(0).randbytes(200_000), Compression.LZ4)
+    receive(connection, request_frame(heavy, 9, 1))
+    draining = asyncio.ensure_future(shell.drain(SECONDS_MAX))
+    await asyncio.sleep(0.05)
+    assert not draining.done()
+    may_end.set()
+    await asyncio.wait_for(draining, SECONDS_MAX)
+    assert node.requests == [1]
+
+
+@on_a_loop
+async def test_nothing_is_told_to_a_node_that_has_ended() -> None:
+    shell, node = scripted_shell()
+    shell.close()
+    shell.step(Ticked())
+    assert node.events == []
+
+
+class Clock:
+    """Milliseconds that pass when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ms = 1_000_000
+        monkeypatch.setattr(shell_module, "_monotonic_ns", lambda: self.ms * 1_000_000)
+
+
+@pytest.mark.parametrize(("idle_ms", "closed"), [(60_000, True), (-1, False)])
+def test_only_who_is_silent_is_closed(
+    monkeypatch: pytest.MonkeyPatch, idle_ms: int, closed: bool
+) -> None:
+    clock = Clock(monkeypatch)
+
+    @on_a_loop
+    async def test() -> None:
+        shell, _ = scripted_shell()
+        shell.idle_ms_max = idle_ms
+        shell.sweep_idle()
+        (active, speaks), (_, is_still) = connect(shell), connect(shell)
+        for number in range(20):
+            clock.ms += 4_900
+            receive(active, requests(number))
+            clock.ms += 100
+            shell.sweep_idle()
+            assert not speaks.is_closed
+            assert not (is_still.is_closed and clock.ms - 1_000_000 < idle_ms)
+        assert is_still.is_closed == closed
+
+    test()
+
+
+def test_who_is_silent_gives_its_buffer_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    @on_a_loop
+    async def test() -> None:
+        shell, _ = scripted_shell()
+        connection, _ = connect(shell)
+        receive(connection, requests(*range(20_000)))
+        while connection.frames.is_held:
+            await turn()
+
+        def size() -> int:
+            room: Any = connection.get_buffer(-1)
+            return len(room)
+
+        assert size() > BUFFER_BYTES_MIN
+        for _ in range(3):
+            clock.ms += 5_000
+            shell.sweep_idle()
+        assert size() == BUFFER_BYTES_MIN
+
+    test()
