@@ -1,0 +1,249 @@
+"""Spark's own Kafka connector and ours on the same topics, of Apache Kafka and of Tidelog: equal
+rows, schemas, micro-batches and checkpoints, and the same queries are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.apache import ApacheKafka
+from tests.interop.conftest import SERVERS
+from tests.interop.process import NodeProcess
+from tests.interop.spark_jars import connector_jars
+from tests.interop.spark_topics import CUT_OFFSET, EAGER_CLEANER, TOPICS, fill, write_topics
+from tests.interop.suite import TIMESTAMP_MS
+from tests.spark.conftest import start_session
+
+pytestmark = pytest.mark.interop
+
+FORMATS = ("kafka", "tidelog")
+QUERY_SECONDS_MAX = 240
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+QUICK = {"fetchOffset.retryIntervalMs": "10", "fetchOffset.numRetries": "1"}
+
+Spark = Any
+Frame = Any
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Spark]:
+    session = start_session(spark_jars=",".join(map(str, connector_jars())))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Apache Kafka left on its disk."""
+    directory = tmp_path_factory.mktemp("written")
+    with ApacheKafka(directory, properties=EAGER_CLEANER) as node:
+        write_topics(node.bootstrap_servers)
+    return directory
+
+
+@pytest.fixture(scope="module", params=sorted(SERVERS))
+def node(
+    request: pytest.FixtureRequest, written: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeProcess]:
+    """A broker on a copy of it: both have byte for byte the same log."""
+    directory = tmp_path_factory.mktemp(request.param) / "node"
+    shutil.copytree(written / "data", directory / "data")
+    with SERVERS[request.param](directory) as server:
+        yield server
+
+
+def read(spark: Spark, node: NodeProcess, name: str, **options: Any) -> Frame:
+    given = {key.replace("__", "."): str(value) for key, value in options.items()}
+    servers = {"kafka.bootstrap.servers": node.bootstrap_servers}
+    return spark.read.format(name).options(**servers, **QUICK, **given).load()
+
+
+def rows(frame: Frame) -> list[Any]:
+    found: list[Any] = frame.orderBy("topic", "partition", "offset").collect()
+    return found
+
+
+def same(spark: Spark, node: NodeProcess, **options: Any) -> list[Any]:
+    """The rows that both read."""
+    theirs, ours = (read(spark, node, name, **options) for name in FORMATS)
+    assert ours.schema == theirs.schema
+    expected, found = rows(theirs), rows(ours)
+    assert found == expected
+    return found
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_batches_are_the_same(spark, node, isolation):
+    found = {
+        topic: same(
+            spark, node, subscribe=topic, includeHeaders="true", kafka__isolation__level=isolation
+        )
+        for topic in TOPICS
+    }
+    assert {row.partition for row in found["codecs"]} == set(range(5))
+    assert {row.timestampType for row in found["appended"]} == {1}
+    last = found["compacted"][-1].offset
+    assert len(found["compacted"]) < last, "it has holes"
+    assert found["cut"][0].offset == CUT_OFFSET
+    aborted = 40 if isolation == "read_uncommitted" else 0
+    assert len(found["transactions"]) == 40 + 4 + aborted
+    assert found["empty"] == []
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"subscribe": "codecs"},
+    {"subscribe": "codecs,appended, cut"},
+    {"subscribePattern": "c.*t|^app"},
+    {"assign": '{"codecs": [0, 3], "cut": [0]}'},
+    {"subscribe": "cut", "startingOffsets": '{"cut": {"0": 150}}'},
+    {"subscribe": "cut", "endingOffsets": '{"cut": {"0": 150}}'},
+    {"subscribe": "compacted", "startingOffsets": '{"compacted": {"0": 3}}'},
+    {"subscribe": "cut", "startingOffsets": '{"cut": {"0": 10}}', "failOnDataLoss": "false"},
+    {
+        "subscribe": "appended",
+        "startingOffsets": '{"appended": {"0": 7, "1": -2}}',
+        "endingOffsets": '{"appended": {"0": -1, "1": 0}}',
+    },
+    {"subscribe": "cut", "startingTimestamp": TIMESTAMP_MS + 200_500},
+    {"subscribe": "cut", "endingTimestamp": TIMESTAMP_MS + 200_500},
+    {
+        "assign": '{"codecs": [1, 2]}',
+        "startingOffsetsByTimestamp": f'{{"codecs": {{"1": {TIMESTAMP_MS + 9_000}, "2": 0}}}}',
+        "endingOffsetsByTimestamp": f'{{"codecs": {{"1": {10**15}, "2": {TIMESTAMP_MS}}}}}',
+    },
+    {
+        "subscribe": "codecs",
+        "startingTimestamp": TIMESTAMP_MS + 250_000,
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    {"subscribe": "codecs", "minPartitions": 13},
+    {"subscribe": "codecs", "maxRecordsPerPartition": 70},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+def test_options_mean_the_same(spark, node, options):
+    assert same(spark, node, **options)
+
+
+REFUSED: list[dict[str, Any]] = [
+    {},
+    {"subscribe": "codecs", "assign": "{}"},
+    {"subscribe": "no-such-topic"},
+    {"subscribe": " , "},
+    {"assign": "codecs"},
+    {"subscribe": "codecs", "startingOffsets": "latest"},
+    {"subscribe": "codecs", "endingOffsets": "earliest"},
+    {"subscribe": "codecs", "startingOffsets": '{"codecs": {"0": 1}}'},
+    {"subscribe": "cut", "startingOffsets": '{"cut": {"0": -1}}'},
+    {"subscribe": "cut", "startingOffsets": '{"cut": {"0": 10}}'},
+    {
+        "subscribe": "cut",
+        "startingOffsets": '{"cut": {"0": 250}}',
+        "endingOffsets": '{"cut": {"0": 200}}',
+    },
+    {"subscribe": "empty", "startingTimestamp": 0},
+    {"subscribe": "codecs", "minPartitions": 0},
+    {"subscribe": "codecs", "failOnDataLoss": "perhaps"},
+    {"subscribe": "codecs", "kafka__auto__offset__reset": "earliest"},
+    {"subscribe": "codecs", "kafka__enable__auto__commit": "true"},
+]
+
+
+@pytest.mark.parametrize("options", REFUSED, ids=str)
+def test_the_same_queries_fail(spark, node, options):
+    for name in FORMATS:
+        with pytest.raises(Exception, match=r"."):
+            read(spark, node, name, **options).collect()
+
+
+def stream(spark: Spark, node: NodeProcess, name: str, folder: Path, **options: Any) -> None:
+    """An AvailableNow query into Parquet."""
+    given = {key.replace("__", "."): str(value) for key, value in options.items()}
+    servers = {"kafka.bootstrap.servers": node.bootstrap_servers}
+    query = (
+        spark.readStream.format(name)
+        .options(**servers, **QUICK, **given)
+        .load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "rows"))
+    )
+    assert query.awaitTermination(QUERY_SECONDS_MAX)
+
+
+def offsets(folder: Path) -> list[Any]:
+    logs = sorted((folder / "checkpoint/offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    return [json.loads(path.read_text().splitlines()[-1]) for path in logs]
+
+
+def streamed(spark: Spark, folder: Path) -> list[Any]:
+    return rows(spark.read.parquet(str(folder / "rows")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subscribe": "codecs,appended", "maxOffsetsPerTrigger": 1000, "includeHeaders": "true"},
+        {"subscribe": "transactions", "kafka__isolation__level": "read_committed"},
+        {"subscribe": "compacted", "maxOffsetsPerTrigger": 37, "minPartitions": 4},
+    ],
+    ids=lambda options: options["subscribe"],
+)
+def test_streams_are_the_same_and_so_are_their_checkpoints(spark, node, tmp_path, options):
+    for name in FORMATS:
+        stream(spark, node, name, tmp_path / name, startingOffsets="earliest", **options)
+    expected, found = (offsets(tmp_path / name) for name in FORMATS)
+    assert found == expected
+    assert streamed(spark, tmp_path / "tidelog") == streamed(spark, tmp_path / "kafka")
+    assert spark.read.parquet(str(tmp_path / "tidelog" / "rows")).schema == (
+        spark.read.parquet(str(tmp_path / "kafka" / "rows")).schema
+    )
+
+
+def test_a_query_changes_hands_between_the_connectors(spark, node, tmp_path):
+    """The checkpoints are the same, so a query of one goes on as a query of the other."""
+    given = {"subscribe": "empty", "startingOffsets": "earliest"}
+    for number, name in enumerate(("kafka", "tidelog", "kafka")):
+        fill(node.bootstrap_servers, "empty", number, "zstd", number * 1000)
+        stream(spark, node, name, tmp_path, **given)
+    found = streamed(spark, tmp_path)
+    assert found == same(spark, node, subscribe="empty")
+    assert len(found) == 900
+
+
+def test_the_jvm_sink_writes_what_both_sources_read(spark, node, tmp_path):
+    topic, copy = "of-the-sink", "of-the-streaming-sink"
+    text = "CAST(CAST(id AS STRING) AS BINARY)"
+    frame = spark.range(1000).selectExpr(
+        f"'{topic}' AS topic",
+        f"{text} AS key",
+        "CAST(repeat(CAST(id AS STRING), 20) AS BINARY) AS value",
+        f"array(struct('h' AS key, {text} AS value)) AS headers",
+    )
+    servers = {"kafka.bootstrap.servers": node.bootstrap_servers}
+    write = {**servers, "includeHeaders": "true", "kafka.compression.type": "lz4"}
+    frame.write.format("kafka").options(**write).save()
+    found = same(spark, node, subscribe=topic, includeHeaders="true")
+    assert len(found) == 1000
+    query = (
+        spark.readStream.format("kafka")
+        .options(**servers, subscribe=topic, startingOffsets="earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("kafka")
+        .options(**servers, topic=copy, checkpointLocation=str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(QUERY_SECONDS_MAX)
+    copied = same(spark, node, subscribe=copy)
+    assert sorted((row.key, row.value) for row in copied) == (
+        sorted((row.key, row.value) for row in found)
+    )
