@@ -83,12 +83,15 @@ class BatchEncoder:
         compression: Compression = Compression.NONE,
         compression_level: int | None = None,
         ignore_keys: bool = False,
+        is_stamped_later: bool = False,
     ) -> None:
         self.batch_bytes = max(1, min(batch_bytes, request_bytes_max - HEADER.size))
         self.request_bytes_max = request_bytes_max
         self.compression = compression
         self.compression_level = compression_level
         self.ignore_keys = ignore_keys
+        self.is_stamped_later = is_stamped_later
+        """An idempotent producer writes the checksum, so it is not computed twice."""
 
     def encode(
         self,
@@ -143,6 +146,7 @@ class BatchEncoder:
                 count,
                 compression=self.compression,
                 compression_level=self.compression_level,
+                is_stamped_later=self.is_stamped_later,
             )
             yield EncodedBatch(partition, batch, count)
             at = encoded.end_row

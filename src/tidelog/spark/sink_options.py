@@ -38,7 +38,7 @@ REFUSED = {
     "transactional.id": f"transactions are the sink's own: see the option delivery={EXACTLY_ONCE}",
 }
 
-DEFAULTS = {"batch_bytes": 128 << 10, "linger_ms": 1_000}
+DEFAULTS = {"batch_bytes": 256 << 10, "linger_ms": 1_000}
 """Where they are not Kafka's. Rows arrive by the thousand and a task ends with all of them
 acknowledged, so that waiting for a full batch makes nobody wait."""
 

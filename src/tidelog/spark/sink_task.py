@@ -34,6 +34,9 @@ from tidelog.wire.records_types import Placement
 
 GATHERED_BYTES_MAX = 8 << 20
 """Rows that wait for more, at most; what is encoded of them comes on top."""
+TURN_BYTES_MAX = 16 << 10
+"""Of rows without a key to one partition before the next has its turn. It is Kafka's batch.size:
+batches are larger, as they are made of many turns, but few rows spread as evenly."""
 PRODUCERS_MAX = 64
 
 
@@ -76,6 +79,7 @@ class SinkTask:
             compression=settings.compression,
             compression_level=settings.compression_level,
             ignore_keys=settings.ignore_keys,
+            is_stamped_later=settings.idempotent,
         )
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -152,7 +156,8 @@ class SinkTask:
         ]
         available = array("i", led or range(count))
         turn = random.randrange(len(available))
-        self._placements[topic] = Placement(count, available, self._encoder.batch_bytes, turn)
+        turn_bytes = min(TURN_BYTES_MAX, self._encoder.batch_bytes)
+        self._placements[topic] = Placement(count, available, turn_bytes, turn)
 
 
 def gathered(

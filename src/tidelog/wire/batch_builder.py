@@ -73,9 +73,10 @@ def finish_batch(
     *,
     compression: Compression = Compression.NONE,
     compression_level: int | None = None,
+    is_stamped_later: bool = False,
 ) -> bytearray:
     """A batch of records that were encoded with room for its header: uncompressed, it is made
-    where they lie."""
+    where they lie. What a producer stamps later gets its checksum then."""
     if compression:
         return assemble_batch(
             memoryview(encoded.records)[HEADER.size :],
@@ -103,7 +104,8 @@ def finish_batch(
         -1,
         record_count,
     )
-    renew_crc(batch, 0)
+    if not is_stamped_later:
+        renew_crc(batch, 0)
     return batch
 
 

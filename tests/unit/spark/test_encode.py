@@ -16,6 +16,7 @@ from tests.unit.wire.record_samples import batch_of
 
 from tidelog.client import TopicPartition
 from tidelog.client.partitioner import partition_of_key
+from tidelog.client.produce import ProducerIdentity, stamp
 from tidelog.spark.encode import (
     BatchEncoder,
     NoSuchPartition,
@@ -185,6 +186,15 @@ def test_batches_are_compressed(codec):
     rows = rows_of(value=[b"x" * 100] * 20, partition=[0] * 20)
     found = encode(rows, compression=codec)
     assert [r.value for r in one_partition(found)] == [b"x" * 100] * 20
+
+
+def test_the_checksum_may_be_left_to_the_producer():
+    rows = rows_of(value=[b"x"] * 3, partition=[0] * 3)
+    encoder = BatchEncoder(batch_bytes=1000, request_bytes_max=2000, is_stamped_later=True)
+    ((_, batch, _),) = encoder.encode(topics_of(rows, "t"), {"t": place()}, NOW_MS)
+    assert not batch_of(batch).crc_is_right()
+    stamp(batch, ProducerIdentity(1, 2), 3)
+    assert batch_of(batch).crc_is_right()
 
 
 def test_no_rows_are_no_batches():

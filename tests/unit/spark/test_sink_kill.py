@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,12 +25,13 @@ PARTITIONS = 3
 LIVES_SECONDS = (0.05, 0.5)
 ROWS = 300
 """In an Arrow batch."""
-BATCHES = 10
+BATCHES = 100
 """Of a task."""
 
 
 class Worker(threading.Thread):
-    """Writes numbered rows in task after task until it is told to stop."""
+    """Writes numbered rows in task after task until it is told to stop, as fast as it can: a
+    kill finds requests that were written and not answered."""
 
     def __init__(self, writer: BatchWriter) -> None:
         super().__init__(daemon=True)
@@ -52,7 +55,7 @@ class Worker(threading.Thread):
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         for _ in range(BATCHES):
-            if self.stopping.wait(0.002):
+            if self.stopping.is_set():
                 return
             numbers = range(self.rows, self.rows + ROWS)
             self.rows += ROWS
@@ -71,7 +74,7 @@ def test_no_row_is_lost_or_written_twice(tmp_path: Path) -> None:
     options = {
         "topic": "t",
         "kafka__linger__ms": "0",
-        "kafka__batch__size": "1000",
+        "kafka__batch__size": "2000",
         "kafka__retry__backoff__ms": "10",
     }
     topics.client.close()
@@ -115,3 +118,55 @@ def test_a_task_that_failed_and_is_run_again_loses_nothing(tmp_path: Path) -> No
         found = [int(r.value or b"") for r in read_all(node.bootstrap_servers, "t", 1)]
     assert found[-100:] == list(range(100))
     assert found[:-100] == list(range(len(found) - 100))
+
+
+class LossyWay:
+    """Forwards connections to a node, and loses some of its answers together with theirs."""
+
+    def __init__(self, port: int, listener: socket.socket, share: float) -> None:
+        self.port = port
+        self.listener = listener
+        self.share = share
+        self.lost = 0
+        self._rng = random.Random(4)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                node = socket.create_connection(("127.0.0.1", self.port))
+                threading.Thread(target=self._carry, args=[client, node], daemon=True).start()
+                threading.Thread(target=self._answer, args=[client, node], daemon=True).start()
+
+    def _carry(self, client: socket.socket, node: socket.socket) -> None:
+        with suppress(OSError):
+            while data := client.recv(1 << 16):
+                node.sendall(data)
+        with suppress(OSError):
+            node.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, client: socket.socket, node: socket.socket) -> None:
+        with client, node, suppress(OSError):
+            while data := node.recv(1 << 16):
+                if self._rng.random() < self.share:
+                    self.lost += 1
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(data)
+
+
+def test_lost_answers_make_no_row_be_written_twice() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        shown = f"127.0.0.1:{listener.getsockname()[1]}"
+        with TidelogNode(properties={"advertised.listeners": f"PLAINTEXT://{shown}"}) as node:
+            way = LossyWay(int(node.bootstrap_servers.rpartition(":")[2]), listener, 0.2)
+            rows = rows_of(value=[b"%d" % number for number in range(200)], partition=[0] * 200)
+            options = {"topic": "t", "kafka__linger__ms": "0", "kafka__batch__size": "500"}
+            writer = writer_for(shown, rows, **options, kafka__retry__backoff__ms="1")
+            writer.write(iter([rows] * 20))
+            discard(writer.options.client)
+            assert way.lost > 5
+            way.share = 0
+            found = [int(record.value or b"") for record in read_all(shown, "t", 1)]
+    assert found == list(range(200)) * 20

@@ -51,7 +51,7 @@ def test_defaults_are_kafkas_but_for_larger_batches():
     assert options.topic == "t"
     assert options.client.bootstrap_servers == (Address("127.0.0.1", 9092),)
     assert options.producer.idempotent
-    assert options.producer.batch_bytes == 128 << 10
+    assert options.producer.batch_bytes == 256 << 10
     assert options.producer.request_bytes_max == 1 << 20
 
 
