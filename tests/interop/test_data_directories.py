@@ -120,6 +120,7 @@ class Talk:
         request = delete_topics.DeleteTopicsRequest(topics=(state,), timeout_ms=10_000)
         answer: Asked = self.exchange.ask(request, 6)
         assert answer.responses[0].error_code == 0, answer
+        eventually(lambda: topic not in self.topics())
 
     def configure(self, kind: int, name: str, key: str, value: str) -> None:
         entry = incremental_alter_configs.AlterableConfig(name=key, config_operation=0, value=value)
@@ -131,6 +132,7 @@ class Talk:
         )
         answer: Asked = self.exchange.ask(request, 1)
         assert answer.responses[0].error_code == 0, answer
+        eventually(lambda: self.configs(kind, name).get(key) == value)
 
     def delete_below(self, place: Place, offset: int) -> None:
         asked = delete_records.DeleteRecordsPartition(partition_index=place[1], offset=offset)
