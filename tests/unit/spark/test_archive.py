@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +218,35 @@ def test_an_interrupted_commit_is_finished_on_the_way_out(topics, tmp_path, kind
     archive(options(topics, topic), tmp_path / "t", kind)
     assert rows(tmp_path / "t", kind) == expected(12, 12, 12)
     assert proven(tmp_path / "t") == []
+
+
+def test_tasks_that_outlive_their_driver_are_in_nobodys_way(tmp_path, kind):
+    """They go on writing to the directory of their run while the next run clears it away."""
+    table = open_table(str(tmp_path / "t"), kind)
+    directory = Path(table.begin_run("killed"))
+    for number in range(300):
+        (directory / f"{number}.parquet").touch()
+    table.disk.unlock(f"{tmp_path}/t/_tidelog/lock")
+    ended = threading.Event()
+    written = iter(range(10**9))
+
+    def outlive() -> None:
+        while not ended.is_set():
+            with suppress(FileNotFoundError):
+                (directory / f"late-{next(written)}.parquet").touch()
+
+    tasks = threading.Thread(target=outlive)
+    tasks.start()
+    try:
+        next_table = open_table(str(tmp_path / "t"), kind)
+        begun = Path(next_table.begin_run("next"))
+        assert list(begun.iterdir()) == []
+        next_table.end_run()
+    finally:
+        ended.set()
+        tasks.join()
+    assert not directory.exists()
+    assert [path.name for path in (tmp_path / "t/_tidelog").iterdir()] == []
 
 
 def test_a_task_that_runs_twice_leaves_one_file(topics, tmp_path, kind):

@@ -93,7 +93,7 @@ class TableDirectory:
         except AlreadyLocked as error:
             raise CommittedByOther(f"another archive runs on {self.path}: end it first") from error
         self.recover()  # before the staging of the last run goes, some of which may be committed
-        self.disk.remove_directory(self.staging)
+        self._clear_staging()
         directory = f"{self.staging}/{run}"
         self.disk.make_directory(directory)
         return directory
@@ -101,8 +101,17 @@ class TableDirectory:
     def end_run(self) -> None:
         """See Table."""
         self.recover()  # the last commit may have been interrupted
-        self.disk.remove_directory(self.staging)
+        self._clear_staging()
         self.disk.unlock(f"{self.path}/{OWN}/lock")
+
+    def _clear_staging(self) -> None:
+        """Tasks of a killed driver may still be writing to it. Under another name they find it no
+        more, so that it can be removed."""
+        trash = f"{self.path}/{OWN}/trash"
+        self.disk.remove_directory(trash)  # which a kill may have left
+        if self.disk.exists(self.staging):
+            self.disk.rename(self.staging, trash)
+            self.disk.remove_directory(trash)
 
     def require_staged(self, commit: Commit) -> None:
         """Raises FilesMissing."""
