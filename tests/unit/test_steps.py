@@ -121,6 +121,14 @@ def test_extra_cost_counts() -> None:
 
     jobs.start(opening(), NOW)
     assert done == [0]
+    jobs.run(NOW)
+    assert done == [0, 1]
+
+
+def test_what_cost_others_is_not_charged() -> None:
+    jobs, done = Jobs(Alarm()), list[int]()
+    jobs.extra_cost = STEP_COST_MAX  # a plain request had to make files
+    assert jobs.start(counting(3, 1, done), NOW).is_done
 
 
 def test_finish_and_each() -> None:

@@ -12,7 +12,7 @@ from tidelog.broker.hosting import OPEN_COST
 from tidelog.broker.jobs import STEP_COST_MAX
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.events import Effect, Event, Flush, Flushed, RemoveTree
+from tidelog.events import Effect, Event, Flush, Flushed, RemoveTree, Ticked
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import create_partitions, create_topics, delete_topics
 
@@ -142,12 +142,17 @@ def test_many_partitions_are_made_a_few_a_step(
 def test_a_partition_is_there_for_who_asks_before_its_turn(cluster: Cluster) -> None:
     count = 3 * OPENED_A_STEP
     cluster.send(create_topic_request("t", count))
-    flush = cluster.shell.effects[-1]
-    assert isinstance(flush, Flush)
-    assert cluster.shell.node is not None
-    cluster.shell.node.step(Flushed(flush.token), cluster.shell.now)
+    node = cluster.shell.node
+    assert node is not None
+    effects = list(cluster.shell.effects)
+    for _ in range(10):  # the decision may take some steps
+        effects += node.step(Ticked(), cluster.shell.now)
+    flush = [effect for effect in effects if isinstance(effect, Flush)][-1]
+    node.step(Flushed(flush.token), cluster.shell.now)
     assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP
-    last = cluster.produce("t", b"a", partition=count - 1)
+    request = cluster.produce_request("t", cluster.batch(b"a"), partition=count - 1)
+    other = cluster.shell.connect()  # the first one still waits
+    (last,) = cluster.ask(request, 9, connection=other).responses[0].partition_responses
     assert (last.error_code, last.base_offset) == (0, 0)
     assert len(cluster.broker.hosting.by_name) == OPENED_A_STEP + 1
 
