@@ -4,7 +4,7 @@ committed metadata says."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.log import log_config
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.partitions")
 
-OPEN_COST = 700
+OPEN_COST = 1000
 CONFIG_COST = 60
 REMOVE_COST = 100
 REMOVE_TREE_COST = 20
@@ -281,10 +281,12 @@ class Hosting:
 
     # Disks.
 
-    def inside(self, log_dir: LogDir) -> list[tuple[tuple[str, int], Partition]]:
-        """The partitions of one directory."""
-        by_name = self.by_name
-        return [(key, by_name[key]) for key in log_dir.logs if key in by_name]
+    def inside(self, log_dir: LogDir) -> Iterator[tuple[tuple[str, int], Partition]]:
+        """The partitions of one directory, whatever happens to others meanwhile."""
+        for key in list(log_dir.logs):
+            partition = self.by_name.get(key)
+            if partition is not None:
+                yield key, partition
 
     def erred(self, partition: Partition, error: OSError | DamagedSegment, now: Now) -> ErrorCode:
         """What clients are told when a log cannot be read or written; damage takes the

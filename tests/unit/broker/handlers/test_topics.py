@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ def test_validate_only_changes_nothing(cluster: Cluster) -> None:
     assert directories(cluster) == []
 
 
-OPENED_A_STEP = STEP_COST_MAX // OPEN_COST + 1
+OPENED_A_STEP = ceil(STEP_COST_MAX / (OPEN_COST + 1))
 
 
 def test_many_partitions_are_made_a_few_a_step(
