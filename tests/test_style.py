@@ -306,7 +306,7 @@ BAD_IMPORTS = {
     "metadata/image.py": ("tidelog.log.log",),
     "controller/decision.py": ("tidelog.log.log", "tidelog.replica.partition"),
     "events.py": ("tidelog.metadata.image",),
-    "broker/schedule.py": ("tidelog.disk", "threading"),
+    "runtime/schedule.py": ("tidelog.disk", "threading"),
     "node.py": ("tidelog.server.run",),
     "sim/disk.py": ("tidelog.server.run", "time"),
     "client/errors.py": ("tidelog.log.log", "tidelog.node"),

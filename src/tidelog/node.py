@@ -15,8 +15,6 @@ from typing import Any, assert_never
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import Disconnect, produce_single
-from tidelog.broker.jobs import Job
-from tidelog.broker.purgatory import Delayed
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS, Answer
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
@@ -33,6 +31,8 @@ from tidelog.events import (
     Send,
     Ticked,
 )
+from tidelog.runtime.jobs import Job
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError

@@ -2,7 +2,7 @@
 cost, in microseconds (a rough guess will do), and in the end it returns the result.
 
 `yield from` puts such work together. Who runs it stops between two pieces when a step is full:
-`broker/jobs.py`. Where nobody waits, `finish` does all of it at once.
+`runtime/jobs.py`. Where nobody waits, `finish` does all of it at once.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from tests.unit.node_client import (
     request_frame,
 )
 
-from tidelog.broker.alarm import Alarm
-from tidelog.broker.jobs import STEP_COST_MAX, Jobs
 from tidelog.disk import RealDisk, RealFile
 from tidelog.env import Now
 from tidelog.events import PauseReading, ResumeReading
+from tidelog.runtime.alarm import Alarm
+from tidelog.runtime.jobs import STEP_COST_MAX, Jobs
 from tidelog.slices import Slices, each, finish
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import (

@@ -6,14 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tidelog.broker.alarm import NEVER, Alarm
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
-from tidelog.broker.jobs import STEP_COST_MAX, Jobs
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.purgatory import Delayed, Purgatory
-from tidelog.broker.schedule import Schedule
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision
@@ -24,6 +20,10 @@ from tidelog.log.results import Unflushed
 from tidelog.metadata.image import MetadataImage
 from tidelog.raft.metadata_log import Committed, MetadataLog
 from tidelog.replica.partition import Partition
+from tidelog.runtime.alarm import NEVER, Alarm
+from tidelog.runtime.jobs import STEP_COST_MAX, Jobs
+from tidelog.runtime.purgatory import Delayed, Purgatory
+from tidelog.runtime.schedule import Schedule
 from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.declare import Message

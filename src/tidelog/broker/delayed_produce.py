@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.replica.partition import Partition
+from tidelog.runtime.purgatory import Delayed
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.produce import ProduceResponse
 

@@ -17,8 +17,8 @@ from tidelog.broker.handlers import (
     topics,
 )
 from tidelog.broker.handlers.produce import Disconnect
-from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.wire.api import APIS, ApiKey, Listener
 from tidelog.wire.declare import Message

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tidelog.broker.alarm import NEVER
 from tidelog.broker.handlers.produce import is_heavy, is_recompressed, judge_all
 from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
@@ -31,6 +30,7 @@ from tidelog.events import (
     Ticked,
 )
 from tidelog.node import Node
+from tidelog.runtime.alarm import NEVER
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import Unsent
 from tidelog.wire.api import ApiKey

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
 from tidelog.events import Effect, Event, Received
+from tidelog.runtime.alarm import Alarm
 from tidelog.server.connection import Connection
 from tidelog.server.shell import Shell
 from tidelog.wire.api import APIS

@@ -13,10 +13,10 @@ from tests.unit.server.fakes import connect, receive, scripted_shell
 from tests.unit.server.test_flow import on_a_loop, requests
 from tests.unit.server.test_shell import produce_request, request_frame
 
-from tidelog.broker.alarm import NEVER
 from tidelog.env import DiskFull
 from tidelog.events import Effect, Event, FileFailed, Flush, Flushed, RemoveFile, Ticked
 from tidelog.log.results import Unflushed
+from tidelog.runtime.alarm import NEVER
 from tidelog.server.shell import Shell, now
 from tidelog.wire.compression import Compression
 

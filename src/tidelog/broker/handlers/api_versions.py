@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tidelog.broker.purgatory import Delayed
 from tidelog.controller import features as controller
 from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.features import FEATURES, KRAFT_VERSION
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.purgatory import Delayed
 from tidelog.controller import config_changes
 from tidelog.controller import describe_configs as controller
 from tidelog.controller.decision import Decision
 from tidelog.env import Now
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession, pieces
-from tidelog.broker.purgatory import Delayed
 from tidelog.env import FileSlice, Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import DamagedSegment, OffsetOutOfRange
 from tidelog.replica.partition import Partition
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.types import Offset
 from tidelog.wire.declare import Message

@@ -11,12 +11,12 @@ from tidelog.broker.handlers.produce_request import (
     named_once,
     names_several,
 )
-from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended, DamagedSegment
 from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID
 from tidelog.wire.batch import COMPRESSION_MASK, HEADER, TRANSACTIONAL

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.purgatory import Delayed
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.runtime.purgatory import Delayed
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tidelog.wire.request import Request

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.purgatory import Delayed
 from tidelog.controller import topic_changes
 from tidelog.controller import topics as controller
 from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.create_partitions import (

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.node_client import Cluster, create_topic_request, parse_response
 
 from tidelog.broker.hosting import OPEN_COST
-from tidelog.broker.jobs import STEP_COST_MAX
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, Flush, Flushed, RemoveTree, Ticked
+from tidelog.runtime.jobs import STEP_COST_MAX
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import create_partitions, create_topics, delete_topics
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
+from tidelog.runtime.alarm import Alarm
 
 Task = Callable[[Now], None]
 

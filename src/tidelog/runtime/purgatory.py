@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import heapq
 
-from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
+from tidelog.runtime.alarm import Alarm
 from tidelog.wire.declare import Message
 
 EXPIRED_A_STEP_MAX = 30

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidelog.broker.alarm import Alarm
-from tidelog.broker.purgatory import DONE_MAX, Delayed, Purgatory
-from tidelog.broker.schedule import Schedule
 from tidelog.env import Now
+from tidelog.runtime.alarm import Alarm
+from tidelog.runtime.purgatory import DONE_MAX, Delayed, Purgatory
+from tidelog.runtime.schedule import Schedule
 from tidelog.wire.declare import Message
 from tidelog.wire.headers import ResponseHeader
 

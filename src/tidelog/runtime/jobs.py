@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.broker.alarm import Alarm
 from tidelog.env import Now
+from tidelog.runtime.alarm import Alarm
 from tidelog.slices import Slices
 
 STEP_COST_MAX = 1000
