@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class ErrorCode(IntEnum):
@@ -186,3 +186,12 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+
+class PeerFailure(Enum):
+    """Why a node that was asked did not answer."""
+
+    REFUSED = "nobody listens there"
+    """Its machine says so: the process is gone."""
+    LOST = "the connection broke"
+    TIMED_OUT = "no answer in time"

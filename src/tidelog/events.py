@@ -10,7 +10,8 @@ from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request
 
 ConnectionId = int
-"""Given by the shell, never reused while a node lives."""
+"""Never reused while a node lives. Of connections that others make to us: given by the shell,
+positive; of those that we make to them: given by the node, negative."""
 
 
 class Received(NamedTuple):
@@ -21,6 +22,28 @@ class Received(NamedTuple):
     request: Request | SingleProduce
     listener: str
     """Which of the node's listeners it came by: clients are told addresses of that one."""
+
+
+class Connected(NamedTuple):
+    """A Connect succeeded."""
+
+    connection: ConnectionId
+
+
+class ConnectFailed(NamedTuple):
+    """A Connect did not."""
+
+    connection: ConnectionId
+    was_refused: bool
+    """The machine answered that nobody listens there: that process is gone. Otherwise nobody
+    knows."""
+
+
+class Answered(NamedTuple):
+    """A whole answer of a peer that we connected to. Its bytes are good for this step."""
+
+    connection: ConnectionId
+    frame: memoryview
 
 
 class Disconnected(NamedTuple):
@@ -47,7 +70,18 @@ class FileFailed(NamedTuple):
     error: OSError
 
 
-Event = Received | Disconnected | Ticked | Flushed | FileFailed
+Event = (
+    Received | Disconnected | Ticked | Flushed | FileFailed | Connected | ConnectFailed | Answered
+)
+
+
+class Connect(NamedTuple):
+    """Open a connection to a peer; Connected or ConnectFailed follows, then Answered and
+    at last Disconnected."""
+
+    connection: ConnectionId
+    host: str
+    port: int
 
 
 class Send(NamedTuple):
@@ -113,6 +147,7 @@ Effect = (
     | CloseConnection
     | PauseReading
     | ResumeReading
+    | Connect
     | Flush
     | ReplaceFile
     | RemoveFile

@@ -18,7 +18,10 @@ from tidelog.broker.handlers.produce import Disconnect, produce_single
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS, Answer
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
+    Answered,
     CloseConnection,
+    Connected,
+    ConnectFailed,
     ConnectionId,
     Disconnected,
     Effect,
@@ -76,6 +79,7 @@ class Node:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.runtime = broker.runtime
         self._rows: dict[ConnectionId, deque[Waiting]] = {}
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
         self._jobs: dict[ConnectionId, Job] = {}
@@ -91,11 +95,13 @@ class Node:
                 case Received():
                     self._receive(event, now, effects)
                 case Ticked():
-                    self.broker.tick(now)
+                    self.runtime.tick(now)
                 case Flushed():
-                    self.broker.flushed(event, now)
-                case Disconnected(connection):
+                    self.runtime.flushed(event, now)
+                case Disconnected(connection) if connection > 0:
                     self._forget(connection)
+                case Answered() | Connected() | ConnectFailed() | Disconnected():
+                    self.runtime.peers.step(event, now)
                 case FileFailed(path, error):
                     self.broker.hosting.fail(path, str(error), now)
                 case _:
@@ -109,7 +115,7 @@ class Node:
                 effects.append(CloseConnection(event.connection, "its log directory failed"))
             self.broker.hosting.fail(getattr(error, "filename", None), str(error), now)
             effects += self.broker.effects
-            self.broker.effects = []
+            self.broker.effects.clear()
         return effects
 
     def served_at(self, listener: str) -> Served:
@@ -254,7 +260,7 @@ class Node:
                 self._answer_delayed(delayed, now)
         if broker.effects:
             effects += broker.effects
-            broker.effects = []
+            broker.effects.clear()
 
     def _look_at(self, woken: dict[DelayedFetch, None], now: Now) -> Slices[None]:
         """Very many long polls of what has changed."""

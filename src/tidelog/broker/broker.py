@@ -15,15 +15,13 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision
 from tidelog.env import DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
-from tidelog.events import Effect, Flush, Flushed, StopProcess
-from tidelog.log.results import Unflushed
+from tidelog.events import StopProcess
 from tidelog.metadata.image import MetadataImage
 from tidelog.raft.metadata_log import Committed, MetadataLog
 from tidelog.replica.partition import Partition
-from tidelog.runtime.alarm import NEVER, Alarm
-from tidelog.runtime.jobs import STEP_COST_MAX, Jobs
-from tidelog.runtime.purgatory import Delayed, Purgatory
-from tidelog.runtime.schedule import Schedule
+from tidelog.runtime.jobs import STEP_COST_MAX
+from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.declare import Message
@@ -41,7 +39,6 @@ TELL_COST = 10
 """Microseconds (slices.py)."""
 
 R = TypeVar("R")
-FlushDone = Callable[[OSError | DiskFull | None, Now], None]
 
 
 class Broker:
@@ -60,22 +57,20 @@ class Broker:
         self.log_dirs = log_dirs
         self.metadata = metadata
         self.rng = rng
-        self.effects: list[Effect] = []
-        """What this step asks of the shell; the node takes it away at its end."""
-        self.alarm = Alarm()
-        self.purgatory = Purgatory(self.alarm)
+        self.runtime = runtime = Runtime(rng)
+        self.effects = runtime.effects
+        self.alarm = runtime.alarm
+        self.purgatory = runtime.purgatory
+        self.schedule = runtime.schedule
+        self.jobs = runtime.jobs
         self.woken: dict[DelayedFetch, None] = {}
         """Long polls that something changed for, to be looked at when the step is done."""
-        self.schedule = Schedule(self.alarm)
-        self.jobs = Jobs(self.alarm)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
         self.hosting = Hosting(self)
         self.producer_ids = ProducerIds(self)
         self.upkeep = Upkeep(self)
         self.listener = config.inter_broker_name
         """By which the request came that is being handled."""
-        self._flushes: dict[int, FlushDone] = {}
-        self._flush_count = 0
         self._metadata_flush_is_under_way = False
         self._is_deciding = False
         self._committed: deque[tuple[list[Message], list[Committed]]] = deque()
@@ -184,7 +179,7 @@ class Broker:
             if self.metadata.has_pending:
                 self.flush_metadata(now)
 
-        self.flush((unflushed,), done)
+        self.runtime.flush((unflushed,), done)
 
     def _flush_metadata_later(self, now: Now) -> None:
         self.schedule.at(now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS, self.flush_metadata)
@@ -261,7 +256,7 @@ class Broker:
                     reason = f"cannot flush {partition}: {error}"
                     self.hosting.fail(log.path, reason, now)
 
-        self.flush((unflushed,), done)
+        self.runtime.flush((unflushed,), done)
 
     def _tell_flushed(self, partition: Partition, now: Now) -> None:
         waiters = self._flush_waiters.pop(partition, None)
@@ -280,23 +275,6 @@ class Broker:
         """Tell those who wait: the partition is gone, or its disk is."""
         for _, then in self._flush_waiters.pop(partition, ()):
             then(error)
-
-    def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
-        self._flush_count += 1
-        self._flushes[self._flush_count] = then
-        self.effects.append(Flush(self._flush_count, work))
-
-    def flushed(self, event: Flushed, now: Now) -> None:
-        self._flushes.pop(event.token)(event.error, now)
-
-    def tick(self, now: Now) -> None:
-        self.schedule.run(now)
-        self.purgatory.expire(now)
-        self.alarm.time_ms = min(
-            (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
-            default=NEVER,
-        )
-        self.jobs.run(now)
 
 
 class DelayedCommit(Delayed):

@@ -21,13 +21,13 @@ from tidelog.client.errors import (
 from tidelog.client.frames import AnswerFrames
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, response_class
-from tidelog.wire.codec import UnsupportedVersion, decode, decoder, encoder
+from tidelog.wire.codec import UnsupportedVersion, decode, decoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.encoder import EncodeError
-from tidelog.wire.frame import FRAME_BYTES_MAX, LENGTH
-from tidelog.wire.headers import RequestHeader, ResponseHeader
+from tidelog.wire.frame import FRAME_BYTES_MAX
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tidelog.wire.request import encode_request, response_start
 
 IN_FLIGHT_MAX = 64
 """Requests without an answer on one connection. More would only wait in the broker's socket."""
@@ -131,13 +131,7 @@ class BrokerConnection:
         if not self._in_flight:
             raise DecodeError("an answer to no request")
         waiting = self._in_flight.popleft()
-        header_version = APIS[waiting.key].response_header_version(waiting.version)
-        header, position = decoder(ResponseHeader, header_version)(frame, 0)
-        assert isinstance(header, ResponseHeader)
-        if header.correlation_id != waiting.correlation_id:
-            raise DecodeError(
-                f"an answer to request {header.correlation_id}, not {waiting.correlation_id}"
-            )
+        position = response_start(frame, waiting.key, waiting.version, waiting.correlation_id)
         if not self.is_ready:
             self._learn_versions(frame[position:], waiting.version)
             return None
@@ -168,19 +162,10 @@ class BrokerConnection:
 
     def _queue(self, request: Message, key: ApiKey, version: int, expects_answer: bool) -> int:
         correlation_id = self._next_correlation_id
-        header = RequestHeader(
-            request_api_key=key,
-            request_api_version=version,
-            correlation_id=correlation_id,
-            client_id=self.client_id,
-        )
-        parts: list[Any] = [b""]
         try:
-            encoder(RequestHeader, APIS[key].request_header_version(version))(header, parts)
-            encoder(type(request), version)(request, parts)
+            parts = encode_request(request, version, correlation_id, self.client_id)
         except (EncodeError, UnsupportedVersion) as error:
             raise UnsupportedByBroker(f"{self.address}: {APIS[key].name} {error}") from None
-        parts[0] = LENGTH.pack(sum(map(len, parts)))
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         self._outgoing += parts
         if expects_answer:

@@ -14,6 +14,7 @@ from tidelog.broker.handlers.produce import is_heavy, is_recompressed, judge_all
 from tidelog.env import Disk, DiskFull, Now
 from tidelog.events import (
     CloseConnection,
+    Connect,
     Disconnected,
     Event,
     FileFailed,
@@ -33,6 +34,7 @@ from tidelog.node import Node
 from tidelog.runtime.alarm import NEVER
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import Unsent
+from tidelog.server.peer_connections import PeerConnections
 from tidelog.wire.api import ApiKey
 from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request, Served, decode_any
@@ -67,6 +69,7 @@ class Shell:
         """Resolved when the process should end: None if cleanly, else why not."""
         self._connections: dict[int, Connection] = {}
         self._connection_count = 0
+        self._peers = PeerConnections(self.step, self.unsent)
         self._unflushed: list[Connection] = []
         self._judging = 0
         """Requests whose records are judged in a thread."""
@@ -82,6 +85,7 @@ class Shell:
             CloseConnection: self._close_connection,
             PauseReading: self._pause_reading,
             ResumeReading: self._resume_reading,
+            Connect: self._peers.connect,
             Flush: self._flush,
             ReplaceFile: self._replace_file,
             RemoveFile: self._remove_file,
@@ -132,6 +136,8 @@ class Shell:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
                     connection.send(effect.parts)
+                elif effect.connection < 0:
+                    self._peers.send(effect.connection, effect.parts)
             else:
                 self._effects[type(effect)](effect)
         if self._alarm.time_ms < self._timer_ms:
@@ -217,6 +223,8 @@ class Shell:
         connection = self._connections.get(effect.connection)
         if connection is not None:
             connection.send(effect.parts)
+        elif effect.connection < 0:
+            self._peers.send(effect.connection, effect.parts)
 
     def unflushed(self, connection: Connection) -> None:
         """All that arrived together is handled first, and answered together: a write may wake
@@ -234,6 +242,8 @@ class Shell:
         connection = self._connections.get(effect.connection)
         if connection is not None:
             connection.close(effect.reason)
+        elif effect.connection < 0:
+            self._peers.close_one(effect)
 
     def _pause_reading(self, effect: PauseReading) -> None:
         connection = self._connections.get(effect.connection)
@@ -291,6 +301,7 @@ class Shell:
             self._timer.cancel()
         for connection in list(self._connections.values()):
             connection.close("the node stops", logging.DEBUG)
+        self._peers.close()
         self._judges.shutdown(wait=True)
         self._threads.shutdown(wait=True)
 

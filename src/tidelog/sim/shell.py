@@ -11,6 +11,8 @@ from typing import Any
 from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.events import (
     CloseConnection,
+    Connect,
+    ConnectFailed,
     Disconnected,
     Effect,
     Event,
@@ -165,6 +167,9 @@ class SimulatedShell:
                 self._hold(connection)
             case ResumeReading(connection):
                 self._later(0, partial(self._resume, connection))
+            case Connect(connection):
+                # There is one node in this world.
+                self._later(0, partial(self._step, ConnectFailed(connection, was_refused=True)))
             case Flush():
                 # The disk is asked only then: what happens in between, happens in between.
                 self._later(self.rng.randint(*self.flush_ms), partial(self._flush, effect))

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from struct import Struct as Packing
 from typing import Any, NamedTuple
 
-from tidelog.wire.api import APIS, ApiKey, request_class
+from tidelog.wire.api import APIS, ApiKey, request_class, response_class
 from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, ManyElements, skip_tags
+from tidelog.wire.frame import LENGTH
+from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.records import parse_produce
 from tidelog.wire.records_types import SingleProduce
 
@@ -127,6 +129,40 @@ def encode_response(request: Request, message: Message) -> list[Any]:
     header = _headers.get((key, version)) or _header(key, version)
     parts[0] = header.pack(sum(map(len, parts)) + header.size - 4, request.correlation_id)
     return parts
+
+
+def encode_request(
+    message: Message, version: int, correlation_id: int, client_id: str
+) -> list[Any]:
+    """The frame of a request of ours, as a list of buffers."""
+    key = message.API_KEY
+    assert key is not None
+    header = RequestHeader(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    parts: list[Any] = [b""]
+    encoder(RequestHeader, APIS[key].request_header_version(version))(header, parts)
+    encoder(type(message), version)(message, parts)
+    parts[0] = LENGTH.pack(sum(map(len, parts)))
+    return parts
+
+
+def decode_response(frame: memoryview, key: int, version: int, correlation_id: int) -> Message:
+    """The answer to a request of ours; DecodeError if it is another's."""
+    position = response_start(frame, key, version, correlation_id)
+    return decoder(response_class(key), version)(frame, position)[0]
+
+
+def response_start(frame: memoryview, key: int, version: int, correlation_id: int) -> int:
+    """Where an answer begins behind its header."""
+    header, position = decoder(ResponseHeader, APIS[key].response_header_version(version))(frame, 0)
+    assert isinstance(header, ResponseHeader)
+    if header.correlation_id != correlation_id:
+        raise DecodeError(f"an answer to request {header.correlation_id}, not {correlation_id}")
+    return position
 
 
 def framed(request: Request, parts: list[Any]) -> list[Any]:

@@ -1,0 +1,51 @@
+"""What a node's roles share in a step: the effects that they ask for, time, flushes, peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidelog.env import DiskFull, Now, Rng
+from tidelog.events import Effect, Flush, Flushed
+from tidelog.log.results import Unflushed
+from tidelog.runtime.alarm import NEVER, Alarm
+from tidelog.runtime.jobs import Jobs
+from tidelog.runtime.peers import Peers
+from tidelog.runtime.purgatory import Purgatory
+from tidelog.runtime.schedule import Schedule
+
+FlushDone = Callable[[OSError | DiskFull | None, Now], None]
+
+
+class Runtime:
+    """Everything here changes inside `node.step` alone."""
+
+    def __init__(self, rng: Rng) -> None:
+        self.rng = rng
+        self.effects: list[Effect] = []
+        """What this step asks of the shell; the node takes it away at its end."""
+        self.alarm = Alarm()
+        self.purgatory = Purgatory(self.alarm)
+        self.schedule = Schedule(self.alarm)
+        self.jobs = Jobs(self.alarm)
+        self.peers = Peers(self.effects, self.schedule)
+        self._flushes: dict[int, FlushDone] = {}
+        self._flush_count = 0
+
+    def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
+        """Have it made durable outside the step; then is called in a later one."""
+        self._flush_count += 1
+        self._flushes[self._flush_count] = then
+        self.effects.append(Flush(self._flush_count, work))
+
+    def flushed(self, event: Flushed, now: Now) -> None:
+        self._flushes.pop(event.token)(event.error, now)
+
+    def tick(self, now: Now) -> None:
+        """Do what is due."""
+        self.schedule.run(now)
+        self.purgatory.expire(now)
+        self.alarm.time_ms = min(
+            (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
+            default=NEVER,
+        )
+        self.jobs.run(now)
