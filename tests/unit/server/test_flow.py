@@ -336,7 +336,24 @@ async def test_a_peer_that_is_gone_costs_nothing() -> None:
     shell, _ = scripted_shell()
     connection, transport = connect(shell)
     connection.send([bytes(1000)])
-    assert shell.unsent.bytes == 1000
-    transport.unsent = 0
+    connection.flush()
+    connection.send([bytes(500)])
+    assert shell.unsent.bytes == 1500
     connection.connection_lost(None)
+    # What its transport says now, and for as long as somebody holds it, is no news.
+    assert transport.get_write_buffer_size() == 1000
     assert shell.unsent.bytes == 0
+
+
+@on_a_loop
+async def test_a_transport_that_closes_is_told_no_limits() -> None:
+    """uvloop's and the fake one would raise an error."""
+    shell, _ = scripted_shell()
+    closing, closing_transport = connect(shell)
+    slow, slow_transport = connect(shell)
+    closing.close("enough")
+    slow.send([bytes(shell.unsent.bytes_max)])
+    slow.flush()
+    assert shell.unsent.is_scarce
+    assert closing_transport.high == UNSENT_BYTES_MAX
+    assert slow_transport.high == 0
