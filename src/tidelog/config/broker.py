@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from tidelog.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
+from tidelog.config.nearest import allowed_names
 from tidelog.config.topic import TOPIC_KEYS
 from tidelog.config.unused import UNUSED
 from tidelog.config.valid import Value
@@ -53,7 +54,7 @@ class BrokerConfig(
             if name in BROKER_KEYS:
                 values[attribute(name)] = BROKER_KEYS[name].parse(text)
             elif not is_unused(name):
-                raise InvalidConfig(unknown(name))
+                raise InvalidConfig(unknown(name, UNUSED))
         for key in BROKER_KEYS.values():
             if key.is_required and key.name not in given:
                 raise InvalidConfig(f'Missing required configuration "{key.name}"')
@@ -231,8 +232,10 @@ def is_unused(name: str) -> bool:
     return name in UNUSED or name.startswith("listener.name.")
 
 
-def unknown(name: str) -> str:
-    return f"Unknown configuration {name}: neither Kafka nor Tidelog has it"
+def unknown(name: str, also_allowed: Iterable[str] = ()) -> str:
+    """Why a name is refused, and what is allowed instead."""
+    names = (key.name for key in BROKER_KEYS.values() if not key.is_internal)
+    return f"Unknown configuration {name}{allowed_names(name, (*names, *also_allowed))}"
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from tidelog.config.definition import (
     InvalidConfig,
     Synonym,
 )
+from tidelog.config.nearest import allowed_names
 from tidelog.config.valid import AtLeast, Between, Items, OneOf, ThrottledReplicas, Valid, Value
 
 BOOLEAN, STRING, INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -311,6 +312,12 @@ _KEYS = (
 )
 
 TOPIC_KEYS: Mapping[str, ConfigKey] = {key.name: key for key in _KEYS}
+_OF_BROKER = {synonym.name: key.name for key in _KEYS for synonym in key.synonyms}
+
+
+def allowed_topic_names(name: str) -> str:
+    """For whoever wrote one that topics do not have; that of the broker's key, perhaps."""
+    return allowed_names(_OF_BROKER.get(name, name), (k.name for k in _KEYS if not k.is_internal))
 
 
 def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
@@ -319,7 +326,7 @@ def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
     for name, text in overrides.items():
         key = TOPIC_KEYS.get(name)
         if key is None:
-            raise InvalidConfig(f"Unknown topic config name: {name}")
+            raise InvalidConfig(f"Unknown topic config name: {name}{allowed_topic_names(name)}")
         if len(text) > VALUE_LENGTH_MAX:
             raise InvalidConfig(
                 f"The configuration value for {name} is longer than {VALUE_LENGTH_MAX} characters"

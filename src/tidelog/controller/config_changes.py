@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.broker import BROKER_KEYS, BrokerConfig, unknown
+from tidelog.config.broker import BROKER_KEYS, BrokerConfig, is_unused, unknown
 from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode
 from tidelog.config.topic import TOPIC_KEYS, VALUE_LENGTH_MAX, validate_topic_configs
 from tidelog.controller.decision import TOPIC_COST, Decision, Refused
@@ -212,9 +212,10 @@ def changed_list(
     key = keys.get(wanted.name)
     operation = Operation(wanted.config_operation)
     if key is None or key.type is not ConfigType.LIST:
+        allowed = " (allowed: SET and DELETE)" if key is not None else ""
         raise Refused(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {wanted.name} because its type is not LIST.",
+            f"Can't {operation.name} to key {wanted.name} because its type is not LIST.{allowed}",
         )
     current = image.configs_of(*resource).get(wanted.name, key.default_text)
     items = [item for item in (current or "").split(",") if item]
@@ -283,6 +284,8 @@ def require_min_isr_transition(image: MetadataImage, resource: Resource, changes
 def validate_broker_changes(resource: Resource, changes: Changes) -> None:
     """Only keys that may change at this level, to values that they may hold."""
     for name in changes:
+        if is_unused(name):
+            raise InvalidConfig(f"{name} of Kafka's has no meaning here, and cannot be changed")
         if name not in BROKER_KEYS:
             raise InvalidConfig(unknown(name))
     fixed = [name for name in changes if BROKER_KEYS[name].mode is UpdateMode.READ_ONLY]

@@ -91,8 +91,14 @@ def test_broker_id_is_the_old_name_of_node_id():
 def test_keys_of_kafka_without_meaning_are_named_and_others_refused():
     node = config(num_io_threads="8", metric_reporters="")
     assert node.unused == ("metric.reporters", "num.io.threads")
-    with pytest.raises(InvalidConfig, match=r"Unknown configuration log\.segment\.byte:"):
+    with pytest.raises(InvalidConfig) as refused:
         config(log_segment_byte="1")
+    assert str(refused.value).startswith(
+        "Unknown configuration log.segment.byte (allowed: what docs/configuration.md lists;"
+        " nearest: log.segment.bytes, "
+    )
+    with pytest.raises(InvalidConfig, match=r"nearest: num\.io\.threads"):
+        config(num_io_thread="1")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,12 @@ def test_parse():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"no.such": "1"}, "Unknown topic config name: no.such"),
+        (
+            {"no.such": "1"},
+            "Unknown topic config name: no.such (allowed: what docs/configuration.md lists)",
+        ),
+        ({"retention.msec": "1"}, "nearest: retention.ms, "),
+        ({"log.roll.hours": "1"}, "nearest: segment.ms"),
         ({"segment.bytes": "1"}, "Value must be at least 1048576"),
         ({"cleanup.policy": "x" * 32768}, "longer than 32767"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "lag.ms (5) > max"),

@@ -49,7 +49,10 @@ def result(answer):
     [
         ("log.cleaner.threads", "many", "a whole number of 32 bits, at least 0"),
         ("message.max.bytes", "-1", "Value must be at least 0"),
-        ("no.such.key", "1", "neither Kafka nor Tidelog has it"),
+        ("no.such.key", "1", "Unknown configuration no.such.key (allowed: what docs/"),
+        ("log.cleaner.thread", "1", "nearest: log.cleaner.threads"),
+        ("retention.ms", "1", "nearest: log.retention.ms"),
+        ("num.io.threads", "1", "num.io.threads of Kafka's has no meaning here"),
         ("log.cleanup.policy", "x" * 40_000, "longer than 32767"),
     ],
 )
