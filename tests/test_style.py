@@ -32,6 +32,7 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 USED_BY_TESTS = {
     "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
     "tidelog.raft.config": "a node of a cluster will read it",
+    "tidelog.controller.heartbeat": "the controller role will ask for it",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
 """Modules that ship before what uses them does, with the reason."""

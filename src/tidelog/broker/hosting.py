@@ -352,8 +352,9 @@ class Hosting:
         broker, unreported = self.broker, self._unreported
         metadata, node_id = broker.metadata, broker.node_id
         self._unreported = {}
-        records = assign_directories(metadata.latest, node_id, unreported)
-        records += directories_offline(metadata.latest, node_id, broker.log_dirs.ids, broker.config)
+        records = yield from assign_directories(metadata.latest, node_id, unreported)
+        online = broker.log_dirs.ids
+        records += yield from directories_offline(metadata.latest, node_id, online, broker.config)
         cordoned = broker.log_dirs.cordoned_ids(broker.config)
         records += cordon_directories(metadata.latest, node_id, cordoned)
         error = yield from metadata.append_in_slices(records, now)

@@ -15,7 +15,7 @@ from tidelog.broker.log_dirs import CannotLoad, LogDirs, open_log_dirs, own_vote
 from tidelog.broker.registration import broker_request, controller_request
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.log import log_config
-from tidelog.controller import brokers
+from tidelog.controller import brokers, registration
 from tidelog.env import Disk, DiskFull, Now, Rng
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree
@@ -38,6 +38,7 @@ from tidelog.metadata.snapshot import (
     read_snapshot,
 )
 from tidelog.raft.metadata_log import MetadataLog
+from tidelog.slices import finish
 from tidelog.types import ZERO_UUID, format_uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
@@ -48,8 +49,6 @@ __all__ = ["CannotLoad", "load_broker", "stop_broker"]
 log = logging.getLogger("tidelog.start")
 
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
-CONTROLLERS_REGISTER_SINCE = 15
-"""The metadata.version (3.7-IV0) that knows of controllers' registrations."""
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
 
@@ -228,21 +227,24 @@ def _set_strays_aside(broker: Broker, log_dir: LogDir) -> None:
 def _register(broker: Broker, now: Now) -> None:
     """As a controller, as a broker, and then in service."""
     config, metadata = broker.config, broker.metadata
-    if metadata.latest.metadata_version >= CONTROLLERS_REGISTER_SINCE:
-        _commit(broker, brokers.register_controller(controller_request(broker)).records, now)
-    decision = brokers.register_broker(
-        metadata.latest,
-        broker_request(broker),
-        config,
-        cluster_id=broker.cluster_id,
-        next_offset=metadata.log.log_end_offset,
-        has_valid_session=False,
+    registered = registration.register_controller(metadata.latest, controller_request(broker))
+    _commit(broker, registered.records, now)
+    decision = finish(
+        registration.register_broker(
+            metadata.latest,
+            broker_request(broker),
+            config,
+            cluster_id=broker.cluster_id,
+            next_offset=metadata.log.log_end_offset,
+            has_valid_session=False,
+            kraft_version=metadata.kraft_version,
+        )
     )
     if decision.response.error_code != ErrorCode.NONE:
         name = ErrorCode(decision.response.error_code).name
         raise CannotLoad(f"the metadata does not let node {config.node_id} register: {name}")
     _commit(broker, decision.records, now)
-    _commit(broker, brokers.unfence(metadata.latest, config.node_id, config), now)
+    _commit(broker, finish(brokers.unfence(metadata.latest, config.node_id, config)), now)
 
 
 def stop_broker(broker: Broker, now: Now) -> bool:
