@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.decision import Decision, Refused
+from tidelog.controller.decision import CHANGE_COST, Decision, Refused
 from tidelog.controller.partition_change import RECOVERED, RECOVERING, Target
 from tidelog.controller.partitions import PartitionChanges
 from tidelog.errors import ErrorCode
-from tidelog.metadata.delta_topics import merge
 from tidelog.metadata.image import MetadataImage, PartitionState, TopicPartition
+from tidelog.slices import Slices
 from tidelog.types import Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import alter_partition as wire
@@ -18,7 +18,7 @@ from tidelog.wire.messages import alter_partition as wire
 
 def alter_partition(
     image: MetadataImage, request: wire.AlterPartitionRequest, config: BrokerConfig
-) -> Decision[wire.AlterPartitionResponse]:
+) -> Slices[Decision[wire.AlterPartitionResponse]]:
     """Each partition by itself; the answer carries what it is after the change."""
     if image.broker_epoch(request.broker_id) != request.broker_epoch:
         stale = wire.AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
@@ -36,6 +36,7 @@ def alter_partition(
             except Refused as refused:
                 answer = refusal(wanted.partition_index, refused.code)
             answers.append(answer)
+            yield CHANGE_COST
         topics.append(
             wire.AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=tuple(answers))
         )
@@ -61,16 +62,16 @@ def decide(
     topic_id: Uuid,
     wanted: wire.PartitionData,
 ) -> tuple[Message | None, wire.AlterPartitionResponsePartitionData]:
-    image = changes.image
     members = proposed(wanted)
-    state = require_current(image, broker_id, topic_id, wanted)
-    require_isr(image, state, members, wanted.leader_recovery_state)
+    state = require_current(changes, broker_id, topic_id, wanted)
+    require_isr(changes.image, state, members, wanted.leader_recovery_state)
     place = TopicPartition(topic_id, wanted.partition_index)
-    target = Target(isr=tuple(members), recovery_state=wanted.leader_recovery_state)
-    record = changes.change(place, state, target).build()
+    isr = tuple(member for member, _ in members)
+    target = Target(isr=isr, recovery_state=wanted.leader_recovery_state)
+    record = changes.build(place, state, target)
     if record is None:
         return None, accepted(wanted.partition_index, state)
-    after = merge(state, record)
+    after = changes.replay(state, record)
     if after.leader != state.leader and after.leader != broker_id:
         # The change completed a reassignment without the caller: it reads on in the metadata.
         return record, refusal(wanted.partition_index, ErrorCode.NEW_LEADER_ELECTED)
@@ -89,23 +90,23 @@ def accepted(number: int, state: PartitionState) -> wire.AlterPartitionResponseP
     )
 
 
-def proposed(wanted: wire.PartitionData) -> dict[int, int]:
+def proposed(wanted: wire.PartitionData) -> Sequence[tuple[int, int]]:
     """The brokers of the new ISR, with the epochs that the leader knows them by; -1 is none."""
     if wanted.new_isr_with_epochs:
-        return {one.broker_id: one.broker_epoch for one in wanted.new_isr_with_epochs}
-    return dict.fromkeys(wanted.new_isr, -1)
+        return [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs]
+    return [(broker_id, -1) for broker_id in wanted.new_isr]
 
 
 def require_current(
-    image: MetadataImage,
+    changes: PartitionChanges,
     broker_id: int,
     topic_id: Uuid,
     wanted: wire.PartitionData,
 ) -> PartitionState:
     """The partition, if the caller leads it and knows its latest state."""
-    if image.topic_by_id(topic_id) is None:
+    if changes.image.topic_by_id(topic_id) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-    state = image.partition_by_id(topic_id, wanted.partition_index)
+    state = changes.find(topic_id, wanted.partition_index)
     if state is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wanted.leader_epoch > state.leader_epoch or wanted.partition_epoch > state.partition_epoch:
@@ -123,17 +124,18 @@ def require_current(
 def require_isr(
     image: MetadataImage,
     state: PartitionState,
-    members: Mapping[int, int],
+    members: Sequence[tuple[int, int]],
     recovery_state: int,
 ) -> None:
     """What an ISR must be, whoever proposes it."""
-    if not set(members) <= set(state.replicas) or state.leader not in members:
+    isr = {broker_id for broker_id, _ in members}
+    is_valid = len(isr) == len(members) and isr <= set(state.replicas) and state.leader in isr
+    # Only RECOVERING may stay what it is: an unclean leader is alone until it has recovered.
+    if recovery_state == RECOVERING:
+        is_valid &= len(isr) == 1 and state.leader_recovery_state == RECOVERING
+    if not is_valid or recovery_state not in (RECOVERED, RECOVERING):
         raise Refused(ErrorCode.INVALID_REQUEST)
-    if recovery_state == RECOVERING and (
-        len(members) > 1 or state.leader_recovery_state == RECOVERED
-    ):
-        raise Refused(ErrorCode.INVALID_REQUEST)
-    for broker_id, epoch in members.items():
+    for broker_id, epoch in members:
         # A broker that restarted since may lack what the leader believes it has.
         is_same_process = epoch in (-1, image.broker_epoch(broker_id))
         if not image.is_active(broker_id) or not is_same_process:

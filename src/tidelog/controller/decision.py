@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from tidelog.errors import ErrorCode
@@ -16,7 +16,10 @@ RECORDS_MAX = 10_000
 
 PARTITION_COST = 10
 TOPIC_COST = 200
-"""Microseconds that a decision about one takes, at most (slices.py)."""
+CHANGE_COST = 25
+LOOK_COST = 3
+"""Microseconds that a decision about one takes, at most: about a new partition or a topic, a change
+of a partition, and to see that nothing changes (slices.py)."""
 
 
 class Decision(NamedTuple, Generic[R]):
@@ -24,6 +27,13 @@ class Decision(NamedTuple, Generic[R]):
 
     records: Sequence[Message]
     response: R
+
+    @property
+    def batches(self) -> Iterator[Sequence[Message]]:
+        """As many batches as it takes. Only what happens to a broker has more records than fit
+        into one, and there every record is true by itself."""
+        for start in range(0, len(self.records), RECORDS_MAX):
+            yield self.records[start : start + RECORDS_MAX]
 
 
 MESSAGE_CHARS_MAX = 4096

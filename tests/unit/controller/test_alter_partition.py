@@ -12,6 +12,7 @@ from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord
 from tidelog.metadata.records.topics import TopicRecord
+from tidelog.slices import finish
 from tidelog.wire.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
@@ -33,13 +34,13 @@ def cluster(*more):
 
 
 def propose(image, isr, *, broker_id=1, topic=1, number=0, broker_epoch=None, **changes):
-    members = isr if isinstance(isr, dict) else {node: node * 10 for node in isr}
+    members = isr.items() if isinstance(isr, dict) else [(node, node * 10) for node in isr]
     wanted = PartitionData(
         partition_index=number,
         leader_epoch=changes.get("leader_epoch", 5),
         new_isr=changes.get("new_isr", ()),
         new_isr_with_epochs=tuple(
-            BrokerState(broker_id=node, broker_epoch=epoch) for node, epoch in members.items()
+            BrokerState(broker_id=node, broker_epoch=epoch) for node, epoch in members
         ),
         leader_recovery_state=changes.get("recovery", 0),
         partition_epoch=changes.get("partition_epoch", 7),
@@ -49,7 +50,7 @@ def propose(image, isr, *, broker_id=1, topic=1, number=0, broker_epoch=None, **
         broker_epoch=broker_id * 10 if broker_epoch is None else broker_epoch,
         topics=(TopicData(topic_id=uuid(topic), partitions=(wanted,)),),
     )
-    return alter_partition(image, request, config())
+    return finish(alter_partition(image, request, config()))
 
 
 def answer(decision):
@@ -89,6 +90,8 @@ def test_version_2_has_no_epochs():
         ((2,), {"broker_id": 2}, ErrorCode.INVALID_REQUEST),
         ((1,), {"partition_epoch": 6}, ErrorCode.INVALID_UPDATE_VERSION),
         ((1, 9), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 2, 2), {}, ErrorCode.INVALID_REQUEST),
+        ((1,), {"recovery": 7}, ErrorCode.INVALID_REQUEST),
         ((2, 3), {}, ErrorCode.INVALID_REQUEST),
         ((), {}, ErrorCode.INVALID_REQUEST),
         ((1, 2), {"recovery": 1}, ErrorCode.INVALID_REQUEST),

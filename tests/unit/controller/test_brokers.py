@@ -8,8 +8,10 @@ from tests.unit.config.test_broker import config
 from tests.unit.metadata.lives import broker, change, features, partition, uuid
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.brokers import heartbeat, register_broker, unregister_broker
+from tidelog.controller.brokers import unregister_broker
+from tidelog.controller.heartbeat import heartbeat
 from tidelog.controller.producer_ids import BLOCK_SIZE, allocate_producer_ids
+from tidelog.controller.registration import register_broker
 from tidelog.errors import ErrorCode
 from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
@@ -20,6 +22,7 @@ from tidelog.metadata.records.brokers import (
 )
 from tidelog.metadata.records.cluster import ProducerIdsRecord
 from tidelog.metadata.records.topics import TopicRecord
+from tidelog.slices import finish
 from tidelog.types import METADATA_TOPIC_ID
 from tidelog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tidelog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -60,8 +63,10 @@ def registration(broker_id=3, *, ranges=RANGES, **changes):
 
 
 def register(image, request, *, session=False):
-    return register_broker(
-        image, request, CONFIG, cluster_id="c", next_offset=500, has_valid_session=session
+    return finish(
+        register_broker(
+            image, request, CONFIG, cluster_id="c", next_offset=500, has_valid_session=session
+        )
     )
 
 
@@ -106,7 +111,12 @@ def test_the_same_process_keeps_its_epoch_and_state():
         ),
         (registration(ranges={**RANGES, "foo": (1, 1)}), False, ErrorCode.UNSUPPORTED_VERSION),
         (registration(ranges={**RANGES, "foo": (0, 1)}), False, ErrorCode.NONE),
-        (registration(ranges={**RANGES, "kraft.version": (1, 1)}), False, ErrorCode.NONE),
+        (registration(ranges={**RANGES, "kraft.version": (0, 1)}), False, ErrorCode.NONE),
+        (
+            registration(ranges={**RANGES, "kraft.version": (1, 1)}),
+            False,
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
     ],
 )
 def test_who_may_register(request_, session, code):
@@ -124,7 +134,7 @@ def beat(image, broker_id=1, *, epoch=None, offset=1000, **wants):
         want_shut_down=wants.pop("want_shut_down", False),
         cordoned_log_dirs=wants.pop("cordoned_log_dirs", None),
     )
-    return heartbeat(image, request, CONFIG, **wants)
+    return finish(heartbeat(image, request, CONFIG, **wants))
 
 
 def led_by_1():
@@ -205,13 +215,14 @@ def test_the_last_replica_of_a_partition_comes_back():
 
 
 def test_unregister():
-    decision = unregister_broker(led_by_1(), 1, CONFIG)
+    decision = finish(unregister_broker(led_by_1(), 1, CONFIG))
     assert decision.records == [
         change(1, 0, isr=(2,), leader=2),
         UnregisterBrokerRecord(broker_id=1, broker_epoch=10),
     ]
-    refused = unregister_broker(cluster(), 9, CONFIG)
-    assert (list(refused.records), refused.response) == ([], ErrorCode.BROKER_ID_NOT_REGISTERED)
+    refused = finish(unregister_broker(cluster(), 9, CONFIG))
+    assert list(refused.records) == []
+    assert refused.response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 def test_producer_ids_come_in_blocks():

@@ -10,13 +10,8 @@ from tests.unit.config.test_broker import config
 from tests.unit.metadata.captured import DISK, LIFE
 
 from tidelog.controller.alter_partition import alter_partition
-from tidelog.controller.brokers import (
-    begin_controlled_shutdown,
-    fence,
-    register_broker,
-    register_controller,
-    unfence,
-)
+from tidelog.controller.brokers import begin_controlled_shutdown, fence, unfence
+from tidelog.controller.registration import register_broker, register_controller
 from tidelog.errors import ErrorCode
 from tidelog.metadata.batches import read_metadata
 from tidelog.metadata.delta import replay
@@ -28,6 +23,7 @@ from tidelog.metadata.records.brokers import (
 )
 from tidelog.metadata.records.cluster import NoOpRecord
 from tidelog.metadata.records.topics import PartitionChangeRecord
+from tidelog.slices import finish
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.messages import alter_partition as altering
 from tidelog.wire.messages import controller_registration
@@ -103,7 +99,7 @@ def of_broker_changes(wanted):
 def test_fencing_unfencing_and_controlled_shutdown(wanted, decide, times):
     seen = 0
     for image, broker_id, records in of_broker_changes(wanted):
-        seen += same(decide(image, broker_id, CONFIG), records)
+        seen += same(finish(decide(image, broker_id, CONFIG)), records)
     assert seen == times
 
 
@@ -137,13 +133,15 @@ def test_registrations():
         records = [one.record for one in logged]
         if not isinstance(records[-1], RegisterBrokerRecord):
             continue
-        decision = register_broker(
-            image,
-            request_of(records[-1], clean_stops.get(logged[0].offset, -1)),
-            CONFIG,
-            cluster_id="c",
-            next_offset=logged[0].offset,
-            has_valid_session=False,
+        decision = finish(
+            register_broker(
+                image,
+                request_of(records[-1], clean_stops.get(logged[0].offset, -1)),
+                CONFIG,
+                cluster_id="c",
+                next_offset=logged[0].offset,
+                has_valid_session=False,
+            )
         )
         seen += same(decision.records, records)
         assert decision.response.error_code == ErrorCode.NONE
@@ -176,7 +174,7 @@ def test_changes_of_isrs():
                     broker_epoch=image.broker_epoch(state.leader),
                     topics=(altering.TopicData(topic_id=topic_id, partitions=(wanted,)),),
                 )
-                decision = alter_partition(image, request, CONFIG)
+                decision = finish(alter_partition(image, request, CONFIG))
                 seen += same(decision.records, [record])
                 (answer,) = decision.response.topics[0].partitions
                 assert (answer.error_code, answer.isr) == (0, record.isr)
@@ -186,7 +184,7 @@ def test_changes_of_isrs():
 
 def test_registrations_of_controllers():
     seen = 0
-    for _, logged in batches():
+    for image, logged in batches():
         for one in logged:
             if not isinstance(one.record, RegisterControllerRecord):
                 continue
@@ -213,6 +211,6 @@ def test_registrations_of_controllers():
                     for f in record.features
                 ),
             )
-            assert register_controller(request).records == [record]
+            assert register_controller(image, request).records == [record]
             seen += 1
     assert seen > 3
