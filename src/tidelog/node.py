@@ -14,8 +14,8 @@ from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import DelayedFetch
-from tidelog.broker.handlers.produce import Disconnect, produce_single
-from tidelog.broker.router import HANDLERS, LARGE_HANDLERS, Answer
+from tidelog.broker.handlers.produce import produce_single
+from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
     Answered,
@@ -34,8 +34,11 @@ from tidelog.events import (
     Send,
     Ticked,
 )
+from tidelog.quorum_controller.controller import QuorumController
+from tidelog.runtime.answers import Answer, Disconnect
 from tidelog.runtime.jobs import Job
 from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
@@ -77,9 +80,10 @@ class Node:
     """One process of a cluster. Invariant: between two steps nothing is ready but unsent, except
     for what jobs have still to do."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, runtime: Runtime, broker: Broker, controller: QuorumController) -> None:
+        self.runtime = runtime
         self.broker = broker
-        self.runtime = broker.runtime
+        self.controller = controller
         self._rows: dict[ConnectionId, deque[Waiting]] = {}
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
         self._jobs: dict[ConnectionId, Job] = {}
@@ -120,7 +124,11 @@ class Node:
 
     def served_at(self, listener: str) -> Served:
         """Which APIs, in which versions, a listener serves."""
-        return self.broker.served_at(listener)
+        return self._role_at(listener).served
+
+    def _role_at(self, listener: str) -> Broker | QuorumController:
+        is_controllers = listener in self.broker.static_config.controller_names
+        return self.controller if is_controllers else self.broker
 
     def stop(self, now: Now) -> list[Effect]:
         """Answer all that waits as if its time were up; nothing may be received any more."""
@@ -143,7 +151,8 @@ class Node:
 
     def _receive(self, event: Received, now: Now, effects: list[Effect]) -> None:
         request = event.request
-        self.broker.listener = event.listener
+        role = self._role_at(event.listener)
+        role.listener = event.listener
         try:
             if not isinstance(request, Request):
                 single = produce_single(request, self.broker, now)
@@ -153,11 +162,13 @@ class Node:
                     elif single:
                         effects.append(_new(Send, (event.connection, [single])))
                     return
-                request = decode_any(request.frame, self.broker.served)
+                request = decode_any(request.frame, role.served)
             if request.message.__class__ is Undecoded:
                 answer: Answer | Slices[Answer] = self._decode_and_handle(request, event, now)
+            elif isinstance(role, QuorumController):
+                answer = role.handle(request, now)
             else:
-                answer = HANDLERS[request.key](request, self.broker, now)
+                answer = HANDLERS[request.key](request, role, now)
             if isinstance(answer, Message) and event.connection not in self._rows:
                 effects.append(Send(event.connection, encode_response(request, answer)))
                 return
@@ -188,8 +199,12 @@ class Node:
             request = yield from decode_large(request)
         except DecodeError as error:
             return Disconnect(str(error))
-        self.broker.listener = event.listener
-        answer = LARGE_HANDLERS[request.key](request, self.broker, now)
+        role = self._role_at(event.listener)
+        role.listener = event.listener
+        if isinstance(role, QuorumController):
+            answer = role.handle(request, now)
+        else:
+            answer = LARGE_HANDLERS[request.key](request, role, now)
         return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _in_slices(self, waiting: Waiting, slices: Slices[Answer], now: Now) -> Slices[Encoded]:
@@ -253,9 +268,9 @@ class Node:
                 break
             woken, _ = broker.woken.popitem()
             woken.maybe_complete(now)
-        completed = broker.purgatory.completed
-        if completed:
-            broker.purgatory.completed = []
+        purgatory = broker.purgatory
+        while purgatory.completed:
+            completed, purgatory.completed = purgatory.completed, []
             for delayed in completed:
                 self._answer_delayed(delayed, now)
         if broker.effects:
@@ -269,6 +284,10 @@ class Node:
             yield WOKEN_COST
 
     def _answer_delayed(self, delayed: Delayed, now: Now) -> None:
+        if delayed.then is not None:
+            assert delayed.answer is not None
+            delayed.then(delayed.answer, now)
+            return
         place = self._places.pop(delayed, None)
         if place is None:
             return

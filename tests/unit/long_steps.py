@@ -20,8 +20,8 @@ from tests.unit.node_client import (
     fetch_partition,
 )
 
-from tidelog.broker.loading import stop_broker
 from tidelog.events import Effect, Event
+from tidelog.loading import stop_node
 from tidelog.sim.shell import SimulatedShell
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import (
@@ -346,7 +346,7 @@ class LongSteps:
 
     def restarting(self) -> None:
         with self.kind("clean stop (not a step)"), self.shell.watch.step():
-            stop_broker(self.cluster.broker, self.shell.now)
+            stop_node(self.cluster.node, self.shell.now)
         self.shell.run(None)
         watch = Stopwatch()
         with watch.step():

@@ -7,10 +7,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.broker.loading import load_broker, stop_broker
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import FileSlice
-from tidelog.node import Node
+from tidelog.loading import load_node, stop_node
 from tidelog.replica.partition import Partition
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.shell import SimulatedShell
@@ -64,16 +63,16 @@ class Cluster:
 
     def start(self) -> None:
         config = BrokerConfig.from_properties(self.properties)
-        broker = load_broker(
+        node = load_node(
             config, self.shell.disk, random.Random(self.shell.rng.random()), self.shell.now
         )
-        self.shell.run(Node(broker))
-        self.broker = broker
+        self.shell.run(node)
+        self.node, self.broker = node, node.broker
         self.connection = self.shell.connect()
         self.correlation_id = 0
 
     def stop(self) -> None:
-        stop_broker(self.broker, self.shell.now)
+        stop_node(self.node, self.shell.now)
         self.shell.run(None)
 
     def restart(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.node_client import BROKER, Cluster, create_topic_request
 
-from tidelog.broker.loading import CannotLoad
 from tidelog.errors import ErrorCode
+from tidelog.loading import CannotLoad
 from tidelog.metadata.image import LOST_DIRECTORY
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.messages import describe_log_dirs, list_offsets, produce

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
-from tidelog.broker.loading import CannotLoad, stop_broker
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Effect, Event, RemoveTree, StopProcess
+from tidelog.loading import CannotLoad, stop_node
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.wire.messages import list_offsets
 
@@ -572,7 +572,7 @@ def test_a_stop_on_a_full_disk_is_not_called_clean(cluster: Cluster) -> None:
     cluster.produce("t", b"a")
     cluster.send(create_topic_request("u"))
     fill(cluster)
-    assert not stop_broker(cluster.broker, cluster.shell.now)
+    assert not stop_node(cluster.node, cluster.shell.now)
     make_room(cluster)
     cluster.start()
     assert cluster.values("t") == [b"a"]

@@ -346,7 +346,7 @@ class Hosting:
     def _begin_to_report(self, now: Now) -> None:
         """Tell the controller which directories are left and open, and what lies where."""
         broker = self.broker
-        broker.jobs.add(broker.in_turn(lambda: self._report(now)), now)
+        broker.jobs.add(broker.controller.in_turn(lambda: self._report(now)), now)
 
     def _report(self, now: Now) -> Slices[None]:
         broker, unreported = self.broker, self._unreported
@@ -357,9 +357,7 @@ class Hosting:
         records += yield from directories_offline(metadata.latest, node_id, online, broker.config)
         cordoned = broker.log_dirs.cordoned_ids(broker.config)
         records += cordon_directories(metadata.latest, node_id, cordoned)
-        error = yield from metadata.append_in_slices(records, now)
-        if error is ErrorCode.NONE:
-            broker.flush_metadata(now)
-        else:
+        error = yield from metadata.append(records, now)
+        if error is not ErrorCode.NONE:
             self._unreported = {**unreported, **self._unreported}
             broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_report)

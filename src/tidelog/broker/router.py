@@ -6,30 +6,31 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers import (
-    api_versions,
-    configs,
     fetch,
     inspection,
     metadata,
     offsets,
     produce,
     producer_ids,
-    topics,
 )
-from tidelog.broker.handlers.produce import Disconnect
 from tidelog.env import Now
-from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.answers import Answer
+from tidelog.runtime.handlers import api_versions, cluster, configs
 from tidelog.slices import Slices
-from tidelog.wire.api import APIS, ApiKey, Listener
-from tidelog.wire.declare import Message
+from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.request import Request, Served
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
-Answer = Message | Delayed | Disconnect | None
 Handler = Callable[[Request, "Broker", Now], Answer | Slices[Answer]]
 """A generator where the work grows with what is asked for: it takes as many steps as it needs."""
+
+
+def forward(request: Request, broker: Broker, now: Now) -> Answer | Slices[Answer]:
+    """What only the active controller can answer."""
+    return broker.controller.forward(request, now)
+
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce.produce,
@@ -38,18 +39,18 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.METADATA: metadata.metadata,
     ApiKey.FIND_COORDINATOR: inspection.find_coordinator,
     ApiKey.API_VERSIONS: api_versions.api_versions,
-    ApiKey.CREATE_TOPICS: topics.create_topics,
-    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.CREATE_TOPICS: forward,
+    ApiKey.DELETE_TOPICS: forward,
     ApiKey.DELETE_RECORDS: offsets.delete_records,
     ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
-    ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.ALTER_CONFIGS: forward,
     ApiKey.DESCRIBE_LOG_DIRS: inspection.describe_log_dirs,
-    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
-    ApiKey.UPDATE_FEATURES: api_versions.update_features,
-    ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.CREATE_PARTITIONS: forward,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: forward,
+    ApiKey.UPDATE_FEATURES: forward,
+    ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: inspection.describe_producers,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
@@ -66,9 +67,3 @@ SERVED: Served = {
     key: (APIS[key].versions[0], APIS[key].versions[1] - APIS[key].latest_is_unstable)
     for key in HANDLERS
 }
-CONTROLLER_SERVED: Served = {
-    key: versions
-    for key, versions in SERVED.items()
-    if Listener.CONTROLLER in APIS[key].listeners and key != ApiKey.FETCH
-}
-"""Without Fetch: there a controller means the quorum's log, which other nodes may not read yet."""

@@ -6,6 +6,7 @@ What completes them is the event that they wait for, never a timer; the timer on
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 from tidelog.env import Now
 from tidelog.runtime.alarm import Alarm
@@ -29,6 +30,8 @@ class Delayed:
         """By the monotonic clock."""
         self.answer: Message | None = None
         self.is_done = False
+        self.then: Callable[[Message, Now], None] | None = None
+        """Whom to tell the answer, where it is not a client that waits."""
 
     def expire(self, now: Now) -> Message | None:
         """The answer when time is up; None if it takes more than a step to make it."""

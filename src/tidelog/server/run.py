@@ -13,11 +13,10 @@ import sys
 
 import uvloop
 
-from tidelog.broker.loading import CannotLoad, load_broker, stop_broker
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import Endpoint
 from tidelog.disk import RealDisk
-from tidelog.node import Node
+from tidelog.loading import CannotLoad, load_node, stop_node
 from tidelog.server.connection import Connection
 from tidelog.server.shell import Shell, now
 
@@ -47,9 +46,9 @@ def run(config: BrokerConfig) -> int:
 
 async def _serve(config: BrokerConfig) -> int:
     disk = RealDisk()
-    broker = load_broker(config, disk, random.SystemRandom(), now())
+    node = load_node(config, disk, random.SystemRandom(), now())
     shell = Shell(
-        Node(broker),
+        node,
         disk,
         request_bytes_max=config.socket_request_max_bytes,
         idle_ms_max=config.connections_max_idle_ms,
@@ -66,8 +65,8 @@ async def _serve(config: BrokerConfig) -> int:
     log.info(
         "node %d of cluster %s serves %d partitions at %s",
         config.node_id,
-        broker.cluster_id,
-        len(broker.hosting.by_name),
+        node.broker.cluster_id,
+        len(node.broker.hosting.by_name),
         ", ".join(f"{e.name}://{e.host}:{e.port}" for e in config.bound_endpoints),
     )
     failure = await shell.stopping
@@ -78,7 +77,7 @@ async def _serve(config: BrokerConfig) -> int:
         return 1
     await shell.drain(STOP_SECONDS_MAX)
     shell.close()
-    if not stop_broker(broker, now()):
+    if not stop_node(node, now()):
         log.warning("stopped; the next start recovers what was not closed cleanly")
         return 1
     log.info("stopped cleanly")

@@ -9,46 +9,42 @@ import pytest
 from click.testing import CliRunner
 from tests.unit.node_client import PROPERTIES
 
-from tidelog.broker.broker import Broker
-from tidelog.broker.loading import load_broker, stop_broker
 from tidelog.cli.main import tidelog
 from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.loading import load_node, stop_node
+from tidelog.node import Node
 from tidelog.replica.partition import Partition
-from tidelog.slices import finish
 from tidelog.types import ZERO_UUID
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.batch_validation import ValidBatch, validate_produced
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.request import Request
 
 NOW = Now(1000, 1_700_000_000_000)
 
 
-def start(path: Path) -> Broker:
+def start(path: Path) -> Node:
     config = BrokerConfig.from_properties(PROPERTIES | {"log.dirs": str(path)})
-    return load_broker(config, RealDisk(), random.Random(0), NOW)
+    return load_node(config, RealDisk(), random.Random(0), NOW)
 
 
-def partition(broker: Broker) -> Partition | ErrorCode:
-    return broker.hosted("t", ZERO_UUID, 0, NOW)
+def partition(node: Node) -> Partition | ErrorCode:
+    return node.broker.hosted("t", ZERO_UUID, 0, NOW)
 
 
 def fill(path: Path) -> None:
     """Ten batches, then a crash: nothing says that the stop was clean."""
-    from tidelog.broker.handlers.topics import create_topics
-
-    broker = start(path)
+    node = start(path)
     topic = CreatableTopic(
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
-    request = Request(19, 7, 1, None, CreateTopicsRequest(topics=(topic,)))
-    finish(create_topics(request, broker, NOW))
-    broker.metadata.log.flush(NOW)
-    broker.committed_up_to(broker.metadata.log.log_end_offset, NOW)
-    hosted = partition(broker)
+    node.broker.controller.ask(CreateTopicsRequest(topics=(topic,)), lambda *_: None, NOW)
+    metadata = node.broker.metadata
+    metadata.log.flush(NOW)
+    metadata.committed_up_to(metadata.log.log_end_offset, NOW)
+    hosted = partition(node)
     assert isinstance(hosted, Partition)
     for number in range(10):
         builder = BatchBuilder()
@@ -58,7 +54,7 @@ def fill(path: Path) -> None:
         )
         assert isinstance(valid, ValidBatch)
         hosted.append(valid, NOW)
-    broker.log_dirs.metadata.abandon()
+    node.broker.log_dirs.metadata.abandon()
 
 
 @pytest.fixture
@@ -80,12 +76,12 @@ def run(*args: str) -> tuple[int, str]:
 def test_a_damaged_partition_is_offline_until_it_is_cut(damaged: Path) -> None:
     directory = str(damaged / "t-0")
     before = (damaged / "t-0" / "00000000000000000000.log").read_bytes()
-    broker = start(damaged)
-    assert partition(broker) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "0.log is damaged at position" in str(broker.log_dirs.metadata.damaged["t", 0])
+    node = start(damaged)
+    assert partition(node) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "0.log is damaged at position" in str(node.broker.log_dirs.metadata.damaged["t", 0])
     assert run(directory)[0] == 1  # the node still runs
     assert "stop it first" in run(directory)[1]
-    broker.log_dirs.metadata.abandon()
+    node.broker.log_dirs.metadata.abandon()
 
     code, said = run(directory)
     assert code == 1
@@ -93,11 +89,11 @@ def test_a_damaged_partition_is_offline_until_it_is_cut(damaged: Path) -> None:
     assert (damaged / "t-0" / "00000000000000000000.log").read_bytes() == before
 
     assert run(directory, "--cut")[0] == 0
-    broker = start(damaged)
-    hosted = partition(broker)
+    node = start(damaged)
+    hosted = partition(node)
     assert isinstance(hosted, Partition)
     assert hosted.log.log_end_offset == 4
-    stop_broker(broker, NOW)
+    stop_node(node, NOW)
     code, said = run(directory)
     assert (code, said) == (0, f"{directory}: every batch is sound\n")
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tidelog.broker.handlers.api_versions import refuse_version
+from tidelog.runtime.handlers.api_versions import refuse_version
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import Unsent
 from tidelog.wire.api import APIS, ApiKey

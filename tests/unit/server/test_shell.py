@@ -15,10 +15,9 @@ import pytest
 from tests.unit.node_client import PROPERTIES
 
 from tidelog.broker.handlers.produce import is_heavy
-from tidelog.broker.loading import load_broker, stop_broker
 from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
-from tidelog.node import Node
+from tidelog.loading import load_node, stop_node
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
 from tidelog.server.shell import Shell, now
@@ -89,9 +88,9 @@ class Server:
 async def serving(path: Path, **settings: int) -> AsyncIterator[Server]:
     config = BrokerConfig.from_properties(PROPERTIES | {"log.dirs": str(path)})
     disk = RealDisk()
-    broker = load_broker(config, disk, random.Random(0), now())
+    node = load_node(config, disk, random.Random(0), now())
     limits = {"request_bytes_max": 100 << 20, "idle_ms_max": 600_000} | settings
-    shell = Shell(Node(broker), disk, **limits)
+    shell = Shell(node, disk, **limits)
     listener = shell.listener("PLAINTEXT")
     server = await shell.loop.create_server(lambda: Connection(listener), "127.0.0.1", 0)
     shell.start()
@@ -103,7 +102,7 @@ async def serving(path: Path, **settings: int) -> AsyncIterator[Server]:
             client.writer.close()
         server.close()
         shell.close()
-        stop_broker(broker, now())
+        stop_node(node, now())
         await server.wait_closed()
 
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tidelog.broker.handlers.api_versions import refuse_version
+from tidelog.runtime.handlers.api_versions import refuse_version
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.decoder import DecodeError

@@ -1,23 +1,18 @@
-"""Metadata, DescribeTopicPartitions, DescribeCluster: who is there and who leads what."""
+"""Metadata, DescribeTopicPartitions: who is there and who leads what."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tidelog.broker.handlers.topics import create_automatically
 from tidelog.controller.names import name_complaint
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionState, Topic
+from tidelog.runtime.handlers.cluster import CLUSTER_ALL, NOT_ASKED, brokers
 from tidelog.slices import Slices, each
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
 from tidelog.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -29,7 +24,6 @@ from tidelog.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
@@ -39,14 +33,9 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-BROKERS_ENDPOINT = 1
-CONTROLLERS_ENDPOINT = 2
-ENDPOINTS = {BROKERS_ENDPOINT: "BROKER", CONTROLLERS_ENDPOINT: "CONTROLLER"}
 IDS_ASKED_SINCE = 12
-NOT_ASKED = -(1 << 31)
 TOPIC_ALL = 3576
-CLUSTER_ALL = 8096
-"""Every operation on a topic and on a cluster, a bit each: without authorization all may all."""
+"""Every operation on a topic, a bit each: without authorization all may all."""
 PARTITIONS_A_PAGE_MAX = 2000
 PARTITION_COST = 3
 """Microseconds."""
@@ -56,7 +45,7 @@ def metadata(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     message = request.message
     assert isinstance(message, MetadataRequest)
     image, asked = broker.image, message.topics
-    alive = brokers(broker, image)
+    alive = brokers(image, broker.listener)
     if request.version < IDS_ASKED_SINCE:
         for wanted in asked or ():
             if wanted.name is None or wanted.topic_id != ZERO_UUID:
@@ -91,23 +80,6 @@ def _refused(message: MetadataRequest) -> Slices[MetadataResponse]:
     return MetadataResponse(brokers=(), topics=topics)
 
 
-def brokers(broker: Broker, image: MetadataImage) -> tuple[MetadataResponseBroker, ...]:
-    """The live brokers, at the address of the listener that the client came by."""
-    found = []
-    for alive in image.alive_brokers():
-        endpoint = alive.endpoint(broker.listener)
-        if endpoint is not None:
-            found.append(
-                MetadataResponseBroker(
-                    node_id=alive.broker_id,
-                    host=endpoint.host,
-                    port=endpoint.port,
-                    rack=alive.rack,
-                )
-            )
-    return tuple(found)
-
-
 def _asked(
     broker: Broker,
     image: MetadataImage,
@@ -131,7 +103,7 @@ def _asked(
         return _no_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not message.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
         return _no_topic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
-    return _no_topic((yield from create_automatically(broker, asked.name, now)), asked.name)
+    return _no_topic(broker.automatic_topics.create(asked.name, now), asked.name)
 
 
 def _is_legal(name: str) -> bool:
@@ -174,49 +146,6 @@ def _partition(
 
 def _offline(image: MetadataImage, state: PartitionState) -> tuple[int, ...]:
     return tuple(replica for replica in state.replicas if not image.is_online(replica, state))
-
-
-def describe_cluster(request: Request, broker: Broker, now: Now) -> Message:
-    message = request.message
-    assert isinstance(message, DescribeClusterRequest)
-    image = broker.image
-    is_controllers = broker.listener in broker.config.controller_names
-    here = CONTROLLERS_ENDPOINT if is_controllers else BROKERS_ENDPOINT
-    if message.endpoint_type != here:
-        return _wrong_endpoint(message.endpoint_type, here, request.version)
-    return DescribeClusterResponse(
-        error_code=ErrorCode.NONE,
-        endpoint_type=here,
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=tuple(
-            DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in (_controllers(broker) if is_controllers else brokers(broker, image))
-        ),
-        cluster_authorized_operations=(
-            CLUSTER_ALL if message.include_cluster_authorized_operations else NOT_ASKED
-        ),
-    )
-
-
-def _wrong_endpoint(asked: int, here: int, version: int) -> DescribeClusterResponse:
-    code, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
-    if asked in ENDPOINTS:
-        # A client of version 0 would not know the code.
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if version else ErrorCode.INVALID_REQUEST
-        text = (
-            f"The request was sent to an endpoint of type {ENDPOINTS[here]},"
-            f" but we wanted an endpoint of type {ENDPOINTS[asked]}"
-        )
-    return DescribeClusterResponse(error_code=code, error_message=text, cluster_id="", brokers=())
-
-
-def _controllers(broker: Broker) -> list[MetadataResponseBroker]:
-    return [
-        MetadataResponseBroker(node_id=broker.node_id, host=endpoint.host, port=endpoint.port)
-        for endpoint in broker.config.controller_endpoints
-        if endpoint.name == broker.listener
-    ]
 
 
 def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Slices[Message]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.delayed_produce import wait_for_flushes
+from tidelog.broker.delayed_produce import Place, Wait, wait_for_all
 from tidelog.broker.handlers.produce_request import (
     ATTRIBUTES_LOW_BYTE,
     has_transactional,
     named_once,
     names_several,
 )
+from tidelog.broker.leaders import Leaders
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended, DamagedSegment
 from tidelog.replica.compression import recompressed
 from tidelog.replica.partition import Partition
+from tidelog.runtime.answers import Disconnect
 from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID
@@ -24,6 +26,8 @@ from tidelog.wire.batch_validation import Refusal, ValidBatch, validate_produced
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -49,30 +53,20 @@ PARTITION_COST = 25
 BYTES_A_MICROSECOND = HEAVY_BYTES_MIN // 5000
 """For a partition without its records, and for records of weight 1 (slices.py)."""
 BASE_OFFSET_END = 8
-
-
-class Disconnect(NamedTuple):
-    """Instead of an answer: a client that wants none learns of an error by losing us."""
-
-    reason: str
+LEADERS_SINCE = 10
+"""Since then an answer says who leads instead."""
 
 
 def produce(request: Request, broker: Broker, now: Now) -> Message | Delayed | Disconnect | None:
     message = _checked(request.message)
     if not isinstance(message, ProduceRequest):
         return message
-    topics = []
+    appending = Appending(request, message, broker)
     for topic in message.topic_data:
-        answers = []
+        appending.begin(topic)
         for data in topic.partition_data:
-            partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
-            answers.append(_produce_one(partition, data, request, broker, now))
-        topics.append(
-            TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
-            )
-        )
-    return _acknowledged(message, topics, broker, now)
+            appending.append(topic, data, now)
+    return appending.acknowledged(now)
 
 
 def produce_in_slices(
@@ -82,19 +76,96 @@ def produce_in_slices(
     message = _checked(request.message)
     if not isinstance(message, ProduceRequest):
         return message
-    topics = []
+    appending = Appending(request, message, broker)
     for topic in message.topic_data:
-        answers = []
+        appending.begin(topic)
         for data in topic.partition_data:
-            partition = broker.hosted(topic.name, topic.topic_id, data.index, now)
-            answers.append(_produce_one(partition, data, request, broker, now))
+            appending.append(topic, data, now)
             yield PARTITION_COST + _weight(data.records) // BYTES_A_MICROSECOND
-        topics.append(
-            TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
+    return appending.acknowledged(now)
+
+
+class Appending:
+    """One request: what each of its partitions answers, and what that has to wait for."""
+
+    def __init__(self, request: Request, message: ProduceRequest, broker: Broker) -> None:
+        self.request = request
+        self.message = message
+        self.broker = broker
+        self.topics: list[tuple[TopicProduceData, list[PartitionProduceResponse]]] = []
+        self.waits: list[Wait] = []
+        self.leaders = Leaders(broker) if request.version >= LEADERS_SINCE else None
+
+    def begin(self, topic: TopicProduceData) -> None:
+        self.topics.append((topic, []))
+
+    def append(self, topic: TopicProduceData, data: PartitionProduceData, now: Now) -> None:
+        """To one partition of the topic that was begun."""
+        answers = self.topics[-1][1]
+        place = len(self.topics) - 1, len(answers)
+        partition = self.broker.hosted(topic.name, topic.topic_id, data.index, now)
+        if isinstance(partition, Partition) and not partition.is_leader:
+            partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(partition, ErrorCode):
+            answers.append(self._refused(topic, data.index, partition))
+        else:
+            answers.append(self._append_to(partition, data, place, now))
+
+    def _refused(
+        self, topic: TopicProduceData, index: int, error: ErrorCode
+    ) -> PartitionProduceResponse:
+        answer = PartitionProduceResponse(index=index, error_code=error, base_offset=-1)
+        if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or self.leaders is None:
+            return answer
+        leader = self.leaders.find(topic.name, topic.topic_id, index)
+        return answer.replace(
+            current_leader=LeaderIdAndEpoch(
+                leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
             )
         )
-    return _acknowledged(message, topics, broker, now)
+
+    def _append_to(
+        self, partition: Partition, data: PartitionProduceData, place: Place, now: Now
+    ) -> PartitionProduceResponse:
+        waits = self.message.acks == ACKS_ALL and partition.followers is not None
+        if waits and partition.is_under_min_isr:
+            error = ErrorCode.NOT_ENOUGH_REPLICAS
+            return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+        judged: Any = data.records
+        if not isinstance(judged, ValidBatch | Refusal):
+            judged = _judge(partition, data, self.request, now)
+        if isinstance(judged, Refusal):
+            return _refused(data.index, judged)
+        appended = _append(partition, judged, self.broker, now)
+        if isinstance(appended, ErrorCode):
+            return PartitionProduceResponse(index=data.index, error_code=appended, base_offset=-1)
+        if waits:
+            # Also for one that was there before: its first try may not have been acknowledged.
+            self.waits.append(Wait(place, partition, appended.last_offset + 1))
+        return PartitionProduceResponse(
+            index=data.index,
+            error_code=ErrorCode.NONE,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+
+    def acknowledged(self, now: Now) -> Message | Delayed | Disconnect | None:
+        """The answer, at the time and in the way that the client wants it."""
+        response = ProduceResponse(
+            responses=tuple(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=tuple(answers)
+                )
+                for topic, answers in self.topics
+            ),
+            node_endpoints=() if self.leaders is None else self.leaders.endpoints(NodeEndpoint),
+        )
+        timeout_ms = self.message.timeout_ms
+        answer = wait_for_all(self.broker, response, self.waits, timeout_ms, now)
+        if self.message.acks == ACKS_NONE:
+            return _disconnect_on_error(response)
+        return answer
 
 
 def _checked(message: Message) -> ProduceRequest | ProduceResponse | Disconnect | None:
@@ -108,20 +179,6 @@ def _checked(message: Message) -> ProduceRequest | ProduceResponse | Disconnect 
             refused = _refuse_all(message, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             return refused if message.acks else _disconnect_on_error(refused)
     return message
-
-
-def _acknowledged(
-    message: ProduceRequest, topics: list[TopicProduceResponse], broker: Broker, now: Now
-) -> Message | Delayed | Disconnect | None:
-    """The answer, at the time and in the way that the client wants it."""
-    response = ProduceResponse(responses=tuple(topics))
-    if broker.hosting.flushing:
-        answer = wait_for_flushes(broker, response, message.timeout_ms, now)
-    else:
-        answer = response
-    if message.acks == ACKS_NONE:
-        return _disconnect_on_error(response)
-    return answer
 
 
 def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None:
@@ -152,25 +209,6 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None
     if one.acks == ACKS_NONE:
         return b""
     return one.answer(appended.base_offset, appended.log_append_time_ms, appended.log_start_offset)
-
-
-def _produce_one(
-    partition: Partition | ErrorCode,
-    data: PartitionProduceData,
-    request: Request,
-    broker: Broker,
-    now: Now,
-) -> PartitionProduceResponse:
-    if isinstance(partition, Partition) and not partition.is_leader:
-        partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if isinstance(partition, ErrorCode):
-        return PartitionProduceResponse(index=data.index, error_code=partition, base_offset=-1)
-    judged: Any = data.records
-    if not isinstance(judged, ValidBatch | Refusal):
-        judged = _judge(partition, data, request, now)
-    if isinstance(judged, Refusal):
-        return _refused(data.index, judged)
-    return _append(partition, judged, broker, now)
 
 
 def _judge(
@@ -264,20 +302,11 @@ def _refuse_transaction(request: Request) -> Refusal:
 
 def _append(
     partition: Partition, batch: ValidBatch, broker: Broker, now: Now
-) -> PartitionProduceResponse:
+) -> Appended | ErrorCode:
     try:
-        appended = partition.append(batch, now)
+        return partition.append(batch, now)
     except (OSError, DamagedSegment) as error:
-        appended = broker.hosting.erred(partition, error, now)
-    if isinstance(appended, Appended):
-        return PartitionProduceResponse(
-            index=partition.index,
-            error_code=ErrorCode.NONE,
-            base_offset=appended.base_offset,
-            log_append_time_ms=appended.log_append_time_ms,
-            log_start_offset=appended.log_start_offset,
-        )
-    return PartitionProduceResponse(index=partition.index, error_code=appended, base_offset=-1)
+        return broker.hosting.erred(partition, error, now)
 
 
 def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:

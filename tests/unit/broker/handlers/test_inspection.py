@@ -9,9 +9,10 @@ import pytest
 from tests.unit.broker.handlers.transactions import ABORT, end, write
 from tests.unit.node_client import Cluster, highest_version
 
-from tidelog.broker.router import CONTROLLER_SERVED, HANDLERS
+from tidelog.broker.router import HANDLERS
 from tidelog.controller.producer_ids import BLOCK_SIZE
 from tidelog.errors import ErrorCode
+from tidelog.quorum_controller.router import CONTROLLER_SERVED
 from tidelog.wire.api import APIS
 from tidelog.wire.messages import (
     api_versions,

@@ -1,4 +1,4 @@
-"""Starts a broker on its directory and stops it: format, recover, lead the metadata log, register.
+"""Starts a node on its directories and stops it: format, recover, lead the metadata log, register.
 
 All of it happens before the first step or after the last one, so that it may block.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.controller_channel import ControllerChannel
 from tidelog.broker.log_dirs import CannotLoad, LogDirs, open_log_dirs, own_voter
 from tidelog.broker.registration import broker_request, controller_request
 from tidelog.config.broker import BrokerConfig
@@ -37,14 +38,18 @@ from tidelog.metadata.snapshot import (
     parse_snapshot_name,
     read_snapshot,
 )
+from tidelog.node import Node
+from tidelog.quorum_controller.controller import QuorumController
 from tidelog.raft.metadata_log import MetadataLog
+from tidelog.runtime.metadata import Metadata
+from tidelog.runtime.runtime import Runtime
 from tidelog.slices import finish
 from tidelog.types import ZERO_UUID, format_uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.messages.control_records import KRaftVersionRecord, VotersRecord
 
-__all__ = ["CannotLoad", "load_broker", "stop_broker"]
+__all__ = ["CannotLoad", "load_node", "stop_node"]
 
 log = logging.getLogger("tidelog.start")
 
@@ -52,8 +57,8 @@ QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
 
-def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
-    """The broker, registered and leading what the metadata gives it."""
+def load_node(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Node:
+    """A node whose broker is registered and leads what the metadata gives it."""
     if [voter.node_id for voter in config.voters] not in ([], [config.node_id]):
         raise CannotLoad(
             "controller.quorum.voters names other nodes; this version runs a single node"
@@ -73,14 +78,19 @@ def load_broker(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> Broker:
         raise CannotLoad(f"{config.metadata_dir}: {error}") from error
 
 
-def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Broker:
+def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
     first = log_dirs.metadata
     opened = first.load_metadata_log(METADATA_LOG_CONFIG, now)
     snapshot = _newest_snapshot(first, opened)
-    metadata = MetadataLog(opened, config.node_id, _stored_epoch(first), snapshot)
-    if [voter.voter_id for voter in metadata.voters] not in ([], [config.node_id]):
+    quorum = MetadataLog(opened, config.node_id, _stored_epoch(first), snapshot)
+    if [voter.voter_id for voter in quorum.voters] not in ([], [config.node_id]):
         raise CannotLoad("the metadata log names other voters; this version runs a single node")
-    broker = Broker(config, log_dirs, metadata, rng)
+    runtime = Runtime(rng)
+    metadata = Metadata(quorum, runtime)
+    controller = QuorumController(config, log_dirs.cluster_id, metadata, runtime)
+    channel = ControllerChannel(config.node_id, controller)
+    broker = Broker(config, log_dirs, metadata, runtime, channel)
+    metadata.acted_upon_by(broker.hosting.apply)
     _lead_metadata(broker, now)
     image = broker.image
     broker.config = config.with_dynamic(
@@ -95,7 +105,7 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Broker
         broker.effects += [RemoveTree(path) for path in log_dir.to_remove]
         for key, damage in log_dir.damaged.items():
             log.error("partition %s-%d stays offline: %s", *key, damage)
-    return broker
+    return Node(runtime, broker, controller)
 
 
 def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:
@@ -164,7 +174,7 @@ def _stored_epoch(log_dir: LogDir) -> int:
 
 def _lead_metadata(broker: Broker, now: Now) -> None:
     """A quorum of one elects itself: the epoch is durable before its first record."""
-    metadata, log_dir = broker.metadata, broker.log_dirs.metadata
+    metadata, log_dir = broker.metadata.quorum, broker.log_dirs.metadata
     is_new = metadata.log.log_end_offset == 0
     epoch = metadata.leader_epoch + 1
     quorum_records: list[Message] = []
@@ -200,13 +210,13 @@ def _quorum_state(leader_id: int, epoch: int, kraft_version: int) -> bytes:
 
 def _commit(broker: Broker, records: Sequence[Message], now: Now) -> None:
     """Append, flush and commit at once; only while nothing is served."""
-    error = broker.metadata.append(records, now)
+    error = broker.metadata.quorum.append(records, now)
     if error is not ErrorCode.NONE:
         raise CannotLoad(f"the metadata log cannot be written: {error.name}")
     unflushed = broker.metadata.log.unflushed(now)
     if unflushed is not None:
         unflushed.flush(broker.log_dirs.metadata.disk)
-    broker.metadata.flushed(broker.metadata.log.log_end_offset)
+    broker.metadata.quorum.flushed(broker.metadata.log.log_end_offset)
 
 
 def _set_strays_aside(broker: Broker, log_dir: LogDir) -> None:
@@ -237,7 +247,6 @@ def _register(broker: Broker, now: Now) -> None:
             cluster_id=broker.cluster_id,
             next_offset=metadata.log.log_end_offset,
             has_valid_session=False,
-            kraft_version=metadata.kraft_version,
         )
     )
     if decision.response.error_code != ErrorCode.NONE:
@@ -247,9 +256,10 @@ def _register(broker: Broker, now: Now) -> None:
     _commit(broker, finish(brokers.unfence(metadata.latest, config.node_id, config)), now)
 
 
-def stop_broker(broker: Broker, now: Now) -> bool:
+def stop_node(node: Node, now: Now) -> bool:
     """Everything durable, and the marker that says so. Whether that went well: where it did not,
     the next start recovers."""
+    broker = node.broker
     log_dirs, epoch = broker.log_dirs, broker.image.broker_epoch(broker.node_id)
     is_clean = True
     for log_dir in dict.fromkeys((log_dirs.metadata, *log_dirs.online)):

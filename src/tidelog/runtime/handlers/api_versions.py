@@ -1,17 +1,13 @@
-"""ApiVersions and UpdateFeatures: what this node can do, and at which level the cluster does it."""
+"""ApiVersions: what this node can do, and at which level the cluster does it."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from tidelog.controller import features as controller
-from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.features import FEATURES, KRAFT_VERSION
-from tidelog.runtime.purgatory import Delayed
-from tidelog.slices import Slices
+from tidelog.runtime.handlers.role import Role
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.api_versions import (
@@ -21,11 +17,7 @@ from tidelog.wire.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from tidelog.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tidelog.wire.request import Request, Served, UnknownVersion
-
-if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
 
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 NAMES_SINCE = 3
@@ -34,23 +26,23 @@ PRODUCE_ADVERTISED_MIN = 0
 """librdkafka compresses only if version 0 is in the range, which nobody sends any more."""
 
 
-def api_versions(request: Request, broker: Broker, now: Now) -> Message:
+def api_versions(request: Request, role: Role, now: Now) -> Message:
     message = request.message
     if isinstance(message, UnknownVersion):
-        return refuse_version(broker.served)
+        return refuse_version(role.served)
     assert isinstance(message, ApiVersionsRequest)
     if request.version >= NAMES_SINCE and not (
         SOFTWARE_NAME.fullmatch(message.client_software_name)
         and SOFTWARE_NAME.fullmatch(message.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
-    image = broker.image
+    image = role.image
     finalized = dict(image.features.items())
-    if broker.metadata.kraft_version:
-        finalized[KRAFT_VERSION] = broker.metadata.kraft_version
+    if role.metadata.kraft_version:
+        finalized[KRAFT_VERSION] = role.metadata.kraft_version
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=advertised(broker.served),
+        api_keys=advertised(role.served),
         supported_features=tuple(
             SupportedFeatureKey(
                 name=name,
@@ -70,17 +62,6 @@ def api_versions(request: Request, broker: Broker, now: Now) -> Message:
             for name, level in finalized.items()
         ),
     )
-
-
-def update_features(request: Request, broker: Broker, now: Now) -> Slices[Message | Delayed]:
-    message = request.message
-    assert isinstance(message, UpdateFeaturesRequest)
-
-    def decide() -> Slices[Decision[UpdateFeaturesResponse]]:
-        yield 1
-        return controller.update_features(broker.metadata.latest, message, broker.node_id)
-
-    return (yield from broker.commit(decide, "results", message.timeout_ms, now))
 
 
 def refuse_version(served: Served) -> ApiVersionsResponse:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.node_client import Cluster
 
-from tidelog.broker.loading import CannotLoad
+from tidelog.loading import CannotLoad
 from tidelog.metadata.frame import decode_record_version
 from tidelog.metadata.records.cluster import FeatureLevelRecord
 from tidelog.metadata.records.topics import PartitionRecord
@@ -165,7 +165,7 @@ def test_without_static_voters_the_log_names_them() -> None:
     )
     for _ in range(2):
         assert cluster.broker.metadata.kraft_version == 1
-        assert [voter.voter_id for voter in cluster.broker.metadata.voters] == [1]
+        assert [voter.voter_id for voter in cluster.broker.metadata.quorum.voters] == [1]
         cluster.restart()
     state = cluster.shell.disk.read_file(f"{METADATA}/quorum-state") or b""
     assert b'"data_version":1' in state

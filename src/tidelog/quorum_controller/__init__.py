@@ -1,0 +1,1 @@
+"""The controller role of a node: decides (`controller/`), has it committed, answers."""

@@ -1,0 +1,156 @@
+"""A controller's state. One of them is active: it decides, one decision after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar, cast
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller.decision import Decision
+from tidelog.env import Now
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import MetadataImage
+from tidelog.runtime.answers import Answer
+from tidelog.runtime.jobs import STEP_COST_MAX
+from tidelog.runtime.metadata import Metadata
+from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.runtime import Runtime
+from tidelog.slices import Slices
+from tidelog.wire.api import APIS
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.update_features import UpdateFeaturesResponse
+from tidelog.wire.request import Request, Served
+
+R = TypeVar("R")
+
+
+class QuorumController:
+    """Everything here changes inside `node.step` alone."""
+
+    def __init__(
+        self, config: BrokerConfig, cluster_id: str, metadata: Metadata, runtime: Runtime
+    ) -> None:
+        self.static_config = config
+        self.cluster_id = cluster_id
+        self.metadata = metadata
+        self.runtime = runtime
+        self.listener = ""
+        """By which the request came that is being handled."""
+        self.forwarder: int | None = None
+        """The broker that handed it on, for a client of its own."""
+        self._is_deciding = False
+
+    @property
+    def node_id(self) -> int:
+        return self.static_config.node_id
+
+    @property
+    def latest(self) -> MetadataImage:
+        return self.metadata.latest
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    @property
+    def config(self) -> BrokerConfig:
+        """With what the metadata changed."""
+        latest = self.metadata.latest
+        return self.static_config.with_dynamic(
+            latest.cluster_configs(), latest.broker_configs(self.node_id)
+        )
+
+    @property
+    def served(self) -> Served:
+        from tidelog.quorum_controller.router import CONTROLLER_SERVED
+
+        return CONTROLLER_SERVED
+
+    def in_turn(self, decide: Callable[[], Slices[R]]) -> Slices[R]:
+        """One decision at a time, from its look at the metadata until that has its records."""
+        while self._is_deciding:
+            yield STEP_COST_MAX  # the turn is another job's
+        self._is_deciding = True
+        try:
+            return (yield from decide())
+        finally:
+            self._is_deciding = False
+
+    def commit(
+        self, decide: Callable[[], Slices[Decision[Any]]], results: str, timeout_ms: int, now: Now
+    ) -> Slices[Message | Delayed]:
+        """Answer when the records of a decision are committed.
+
+        `results` names the field of the response whose elements get an error if they cannot be.
+        """
+        return (yield from self.in_turn(lambda: self._commit(decide(), results, timeout_ms, now)))
+
+    def _commit(
+        self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
+    ) -> Slices[Message | Delayed]:
+        decision = yield from deciding
+        if not decision.records and not self.metadata.has_pending:
+            return cast(Message, decision.response)
+        delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
+        purgatory = self.runtime.purgatory
+        error = yield from self.metadata.append(
+            decision.records, now, lambda _: purgatory.complete(delayed, decision.response)
+        )
+        return delayed if error is ErrorCode.NONE else delayed.failed(error)
+
+    def handle(
+        self, request: Request, now: Now, forwarder: int | None = None
+    ) -> Answer | Slices[Answer]:
+        """What somebody asked for, by itself or by way of a broker."""
+        from tidelog.quorum_controller.router import CONTROLLER_HANDLERS
+
+        self.forwarder = forwarder
+        return CONTROLLER_HANDLERS[request.key](request, self, now)
+
+    def ask(self, message: Message, then: Callable[[Message, Now], None], now: Now) -> None:
+        """What the broker of this node asks for, without a socket between."""
+        key = message.API_KEY
+        assert key is not None
+        version = APIS[key].versions[1] - APIS[key].latest_is_unstable
+        answer = self.handle(Request(key, version, 0, None, message), now)
+
+        def done(answer: Answer) -> None:
+            if isinstance(answer, Delayed):
+                answer.then = then
+                self.runtime.purgatory.add(answer)
+            else:
+                assert isinstance(answer, Message)
+                then(answer, now)
+
+        if isinstance(answer, Generator):
+            self.runtime.jobs.start(answer, now, done)
+        else:
+            done(answer)
+
+
+class DelayedCommit(Delayed):
+    """An answer that is true once the metadata log has it."""
+
+    waits_for_disk = True
+    is_large = True
+
+    def __init__(self, deadline_ms: int, response: Message, results: str) -> None:
+        super().__init__(deadline_ms)
+        self._response = response
+        self._results = results
+
+    def expire(self, now: Now) -> Message:
+        return self.failed(ErrorCode.REQUEST_TIMED_OUT)
+
+    def failed(self, error: ErrorCode) -> Message:
+        """The same answer, but what would have been done was not."""
+        if not self._results:
+            return self._response.replace(error_code=error)
+        results = tuple(
+            result if result.error_code else result.replace(error_code=error)
+            for result in getattr(self._response, self._results)
+        )
+        failed = self._response.replace(**{self._results: results})
+        if isinstance(failed, UpdateFeaturesResponse):
+            return failed.replace(error_code=error)
+        return failed

@@ -1,0 +1,1 @@
+"""What a controller does with requests: its listener's, and those that brokers hand on."""

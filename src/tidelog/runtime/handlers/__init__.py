@@ -1,0 +1,1 @@
+"""What brokers and controllers answer alike."""
