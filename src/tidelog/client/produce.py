@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from struct import Struct as Packing
 from typing import NamedTuple
 
@@ -20,6 +20,11 @@ from tidelog.client.steps import Steps
 from tidelog.types import Offset
 from tidelog.wire.batch import renew_crc
 from tidelog.wire.declare import Message
+from tidelog.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tidelog.wire.messages.produce import (
     PartitionProduceData,
@@ -63,6 +68,43 @@ def init_producer_id(cluster: Cluster, *, timeout_ms: int | None = None) -> Step
             return ProducerIdentity(answer.producer_id, answer.producer_epoch)
         error = BrokerError(answer.error_code, about="producer id")
         yield from attempts.again(error)
+
+
+def last_sequences(
+    cluster: Cluster,
+    identity: ProducerIdentity,
+    partitions: Collection[TopicPartition],
+    *,
+    timeout_ms: int | None = None,
+) -> Steps[dict[TopicPartition, int | None]]:
+    """The sequence of the last record of this producer that each partition has; None where its
+    leader does not know the producer."""
+
+    def request(cluster: Cluster, work: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
+        topics = tuple(
+            TopicRequest(name=name, partition_indexes=tuple(index for index, _ in parts))
+            for name, parts in group_by_topic(work).items()
+        )
+        return DescribeProducersRequest(topics=topics)
+
+    def results(_: Cluster, answer: Message) -> Iterator[PartitionResult[int | None]]:
+        assert isinstance(answer, DescribeProducersResponse)
+        for topic in answer.topics:
+            for found in topic.partitions:
+                last = next(
+                    (
+                        state.last_sequence
+                        for state in found.active_producers
+                        if (state.producer_id, state.producer_epoch) == identity
+                    ),
+                    None,
+                )
+                partition = TopicPartition(topic.name, found.partition_index)
+                yield PartitionResult(partition, found.error_code, found.error_message, last)
+
+    attempts = Attempts(cluster, timeout_ms)
+    call = PartitionCall(request, results)
+    return (yield from ask_leaders(cluster, call, dict.fromkeys(partitions), attempts))
 
 
 def stamp(batch: Batch, identity: ProducerIdentity, base_sequence: int) -> None:

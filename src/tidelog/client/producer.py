@@ -5,18 +5,26 @@
     client.run(producer.flush)                       # returns when all are acknowledged
 
 A partition's batches keep their order: when one has to be sent again, those behind it wait for
-it and follow. With idempotence the broker drops what it already has, so that each lands once.
+it and follow. With idempotence the broker drops what it already has, so that each lands once;
+where it has forgotten that it has it, as a restarted broker of Apache Kafka's has of all but a
+producer's last batch, it is asked.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.client.cluster import Cluster, TopicPartition
-from tidelog.client.errors import Address, BrokerError, ClientError, TimedOut
+from tidelog.client.errors import (
+    Address,
+    BrokerError,
+    ClientError,
+    TimedOut,
+    UnsupportedByBroker,
+)
+from tidelog.client.lane import SEQUENCE_END, Lane, Unacknowledged
 from tidelog.client.produce import (
     ACKS_ALL,
     ACKS_NONE,
@@ -24,6 +32,7 @@ from tidelog.client.produce import (
     Produced,
     ProducerIdentity,
     init_producer_id,
+    last_sequences,
     produce_request,
     produce_results,
     stamp,
@@ -43,36 +52,6 @@ RETRIES_MAX = (1 << 31) - 1
 """Kafka's retries: of one batch, within its delivery timeout."""
 REQUEST_BYTES_MAX = 1 << 20
 """Kafka's max.request.size; one larger batch goes alone."""
-SEQUENCE_END = 1 << 31
-"""Sequences are 31 bits and start over."""
-
-
-@dataclass(slots=True, eq=False)
-class _Unacknowledged:
-    batch: Batch
-    record_count: int
-    sent_ms: int
-    failures: int = 0
-    is_in_flight: bool = False
-    is_acknowledged: bool = False
-
-
-@dataclass(slots=True)
-class _Lane:
-    """A partition's batches, oldest first."""
-
-    batches: deque[_Unacknowledged] = field(default_factory=deque)
-    next_sequence: int = 0
-    is_acquainted: bool = False
-    """The partition has a batch of this producer. A broker that knows nothing of a producer takes
-    any sequence of it: were the first batch refused and the second taken, the first would be out
-    of order for ever. So the first goes alone."""
-    is_retrying: bool = False
-    """A batch failed: nothing is sent until nothing is in flight, then all of it again."""
-
-    @property
-    def in_flight(self) -> int:
-        return sum(entry.is_in_flight for entry in self.batches)
 
 
 class _Sent(NamedTuple):
@@ -80,7 +59,7 @@ class _Sent(NamedTuple):
 
     address: Address
     ticket: int
-    entries: dict[TopicPartition, _Unacknowledged]
+    entries: dict[TopicPartition, Unacknowledged]
 
 
 Acknowledged = Callable[[TopicPartition, int, Produced], None]
@@ -121,9 +100,12 @@ class Producer:
         self._in_flight_bytes = 0
         self._on_acknowledged = on_acknowledged
         self._allow_auto_topic_creation = allow_auto_topic_creation
-        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._lanes: dict[TopicPartition, Lane] = {}
         self._unsent: dict[TopicPartition, None] = {}
         """The partitions that have a batch which is not in flight, in turn."""
+        self._doubts: dict[TopicPartition, BrokerError] = {}
+        """Where a batch that was sent before is now out of order: written already, or lost? Nothing
+        is sent there until the leader has told what it has."""
         self._requests: deque[_Sent] = deque()
         self._attempts: Attempts | None = None
         """Since the last success: backoffs grow while nothing goes through."""
@@ -137,11 +119,13 @@ class Producer:
             self.identity = yield from init_producer_id(
                 cluster, timeout_ms=self.delivery_timeout_ms
             )
-        lane = self._lanes.setdefault(partition, _Lane())
+        lane = self._lanes.setdefault(partition, Lane())
         if self.identity is not None:
             stamp(batch, self.identity, lane.next_sequence)
-            lane.next_sequence = (lane.next_sequence + header.record_count) % SEQUENCE_END
-        lane.batches.append(_Unacknowledged(batch, header.record_count, cluster.now_ms()))
+        count = header.record_count
+        last_sequence = (lane.next_sequence + count - 1) % SEQUENCE_END
+        lane.next_sequence = (last_sequence + 1) % SEQUENCE_END
+        lane.batches.append(Unacknowledged(batch, count, last_sequence, cluster.now_ms()))
         self._unsent.setdefault(partition)
         self.unacknowledged_bytes += len(batch)
         yield from self._start_requests(cluster)
@@ -161,6 +145,7 @@ class Producer:
             yield Abandon(self._requests.popleft().ticket)
         self._lanes.clear()
         self._unsent.clear()
+        self._doubts.clear()
         self.unacknowledged_bytes = self._in_flight_bytes = 0
 
     def _is_full(self) -> bool:
@@ -171,6 +156,8 @@ class Producer:
         )
 
     def _start_requests(self, cluster: Cluster) -> Steps[None]:
+        if self._doubts:
+            yield from self._end_doubts(cluster)
         if len(self._requests) >= self.in_flight_max * max(1, len(cluster.brokers)):
             return
         waiting = [p for p in self._unsent if self._next_unsent(p) is not None]
@@ -184,7 +171,28 @@ class Producer:
                 busy[address] += 1
                 yield from self._start(cluster, address, part)
 
-    def _next_unsent(self, partition: TopicPartition) -> _Unacknowledged | None:
+    def _end_doubts(self, cluster: Cluster) -> Steps[None]:
+        """Strike out what the leaders have. A broker takes batches in order only: so it has all
+        up to its last sequence, and what is missing before that is lost for ever."""
+        assert self.identity is not None
+        doubtful = [p for p in self._doubts if not self._lanes[p].in_flight]
+        if not doubtful:
+            return
+        try:
+            found = yield from last_sequences(
+                cluster, self.identity, doubtful, timeout_ms=self.delivery_timeout_ms
+            )
+        except (BrokerError, UnsupportedByBroker) as error:
+            raise self._doubts[doubtful[0]] from error
+        for partition in doubtful:
+            doubt = self._doubts.pop(partition)
+            written = self._lanes[partition].up_to(found[partition])
+            if not written:
+                raise doubt
+            for entry in written:
+                self._acknowledge(partition, entry, Produced(-1, -1, -1))
+
+    def _next_unsent(self, partition: TopicPartition) -> Unacknowledged | None:
         lane = self._lanes[partition]
         if lane.is_retrying:
             if lane.in_flight:
@@ -196,9 +204,9 @@ class Producer:
 
     def _gather(
         self, cluster: Cluster, busy: Counter[Address]
-    ) -> dict[Address, dict[TopicPartition, _Unacknowledged]]:
+    ) -> dict[Address, dict[TopicPartition, Unacknowledged]]:
         """The next request for each broker that may have one more: a batch of each partition."""
-        requests: dict[Address, dict[TopicPartition, _Unacknowledged]] = {}
+        requests: dict[Address, dict[TopicPartition, Unacknowledged]] = {}
         sizes: Counter[Address] = Counter()
         for partition in list(self._unsent):
             entry = self._next_unsent(partition)
@@ -219,7 +227,7 @@ class Producer:
         return requests
 
     def _start(
-        self, cluster: Cluster, address: Address, part: dict[TopicPartition, _Unacknowledged]
+        self, cluster: Cluster, address: Address, part: dict[TopicPartition, Unacknowledged]
     ) -> Steps[None]:
         timeout_ms = cluster.settings.request_timeout_ms
         batches = {partition: entry.batch for partition, entry in part.items()}
@@ -245,7 +253,7 @@ class Producer:
         yield from self._attempts.again(failure)
 
     def _count_failure(
-        self, cluster: Cluster, failed: list[_Unacknowledged], failure: ClientError
+        self, cluster: Cluster, failed: list[Unacknowledged], failure: ClientError
     ) -> None:
         """Raise the failure if it is final for one of the batches."""
         if not failure.is_retriable:
@@ -281,7 +289,11 @@ class Producer:
                     self._split(result.partition, entry)
                 elif not self._follows_a_failure(result.partition, code):
                     about = f"partition {result.partition}"
-                    failure = BrokerError(code, result.message, about=about)
+                    error = BrokerError(code, result.message, about=about)
+                    if self._may_be_written(entry, code):
+                        self._doubts[result.partition] = error
+                    else:
+                        failure = error
         for partition, entry in sent.entries.items():
             if entry.is_in_flight:
                 self._mark(entry, is_in_flight=False)
@@ -289,7 +301,7 @@ class Producer:
                 self._unsent.setdefault(partition)
         return failure
 
-    def _split(self, partition: TopicPartition, entry: _Unacknowledged) -> None:
+    def _split(self, partition: TopicPartition, entry: Unacknowledged) -> None:
         """Put smaller batches in the place of one that the topic refused, as Kafka's producer
         does: they take its sequences, so those behind it remain as they are."""
         whole = read_batch(memoryview(entry.batch), 0, len(entry.batch))
@@ -306,8 +318,9 @@ class Producer:
             assert isinstance(part, RecordBatch), part
             if self.identity is not None:
                 stamp(batch, self.identity, sequence)
-                sequence = (sequence + part.record_count) % SEQUENCE_END
-            parts.append(_Unacknowledged(batch, part.record_count, entry.sent_ms))
+            last_sequence = (sequence + part.record_count - 1) % SEQUENCE_END
+            sequence = (last_sequence + 1) % SEQUENCE_END
+            parts.append(Unacknowledged(batch, part.record_count, last_sequence, entry.sent_ms))
             self.unacknowledged_bytes += len(batch)
         lane = self._lanes[partition]
         index = lane.batches.index(entry)
@@ -322,8 +335,13 @@ class Producer:
         behind = self._lanes[partition].is_retrying
         return behind and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
+    def _may_be_written(self, entry: Unacknowledged, code: int) -> bool:
+        """Out of order, but sent before: the broker may have it and not remember that."""
+        is_out_of_order = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return is_out_of_order and entry.failures > 0 and self.identity is not None
+
     def _acknowledge(
-        self, partition: TopicPartition, entry: _Unacknowledged, produced: Produced
+        self, partition: TopicPartition, entry: Unacknowledged, produced: Produced
     ) -> None:
         self._mark(entry, is_in_flight=False)
         entry.is_acknowledged = True
@@ -334,6 +352,6 @@ class Producer:
         if self._on_acknowledged is not None:
             self._on_acknowledged(partition, entry.record_count, produced)
 
-    def _mark(self, entry: _Unacknowledged, *, is_in_flight: bool) -> None:
+    def _mark(self, entry: Unacknowledged, *, is_in_flight: bool) -> None:
         entry.is_in_flight = is_in_flight
         self._in_flight_bytes += len(entry.batch) if is_in_flight else -len(entry.batch)

@@ -24,6 +24,12 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.compression import Compression
+from tidelog.wire.messages.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 from tidelog.wire.messages.init_producer_id import InitProducerIdResponse
 from tidelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -43,8 +49,8 @@ def batch(count: int = 3, size: int = 10, **options: Any) -> bytearray:
 
 
 class MemoryLogs:
-    """Partitions that check sequences as brokers do. `codes` are answered instead of appending,
-    `lost` loses answers after appending."""
+    """Partitions that check sequences as brokers do. `codes` are answered instead of appending;
+    HANG_UP among them loses the answer after appending."""
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster(brokers=2)
@@ -52,7 +58,10 @@ class MemoryLogs:
         self.appended: dict[int, list[RecordBatch]] = {0: [], 1: [], 2: []}
         self.codes: list[Any] = []
         self.requests: list[list[int]] = []
+        self.remembered = 5
+        """Batches of a producer. A restarted broker of Apache's remembers one."""
         self.cluster.handle(ApiKey.PRODUCE, self._produce)
+        self.cluster.handle(ApiKey.DESCRIBE_PRODUCERS, self._describe_producers)
         answer = InitProducerIdResponse(error_code=0, producer_id=77, producer_epoch=0)
         self.cluster.handle(ApiKey.INIT_PRODUCER_ID, lambda *_: answer)
 
@@ -86,13 +95,43 @@ class MemoryLogs:
             return outcome, -1
         offset = sum(b.record_count for b in log)
         if found.has_producer_id:
-            if any(b.base_sequence == found.base_sequence for b in log):
+            remembered = log[-self.remembered :]
+            if any(b.base_sequence == found.base_sequence for b in remembered):
                 return ErrorCode.NONE, found.base_sequence
             known = [b for b in log if b.producer_id == found.producer_id]
-            if known and found.base_sequence != known[-1].base_sequence + known[-1].record_count:
+            following = known and (known[-1].base_sequence + known[-1].record_count) % 2**31
+            if known and found.base_sequence != following:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         log.append(found)
         return ErrorCode.NONE, offset
+
+    def _describe_producers(self, broker: MemoryBroker, request: Any) -> DescribeProducersResponse:
+        (topic,) = request.topics
+        return DescribeProducersResponse(
+            topics=(
+                TopicResponse(
+                    name=topic.name,
+                    partitions=tuple(self._described(index) for index in topic.partition_indexes),
+                ),
+            )
+        )
+
+    def _described(self, index: int) -> PartitionResponse:
+        last = self.appended[index][-1]
+        ends = {76: 0, 77: (last.base_sequence + last.record_count - 1) % 2**31}
+        return PartitionResponse(
+            partition_index=index,
+            error_code=0,
+            active_producers=tuple(
+                ProducerState(
+                    producer_id=producer_id,
+                    producer_epoch=0,
+                    last_sequence=last_sequence,
+                    coordinator_epoch=-1,
+                )
+                for producer_id, last_sequence in ends.items()
+            ),
+        )
 
     def sequences(self, index: int) -> list[int]:
         return [found.base_sequence for found in self.appended[index]]
@@ -271,6 +310,78 @@ def test_a_sequence_out_of_order_without_a_reason_is_an_error(logs, shell):
     with pytest.raises(BrokerError) as caught:
         shell.run(producer.flush)
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def lose_answers(logs: MemoryLogs, shell: MemoryShell, producer: Producer) -> None:
+    """Of two batches each to two partitions of one broker, behind a batch that was answered."""
+    for count in (1, 2):
+        for partition in ORDERS[1:] * count:
+            shell.run(producer.send, partition, batch())
+        if count == 1:
+            shell.run(producer.flush)
+            logs.codes = [HANG_UP] * 4
+    assert not logs.codes
+    assert logs.sequences(1) == logs.sequences(2) == [0, 3, 6]
+
+
+@pytest.mark.parametrize("remembered", [1, 2, 5])
+def test_what_a_broker_has_but_does_not_remember_is_not_out_of_order(logs, shell, remembered):
+    acknowledged: list[Any] = []
+    producer = Producer(on_acknowledged=lambda *what: acknowledged.append(what[:2]))
+    lose_answers(logs, shell, producer)
+    logs.remembered = remembered
+    for partition in ORDERS[1:]:
+        shell.run(producer.send, partition, batch())
+    shell.run(producer.flush)
+    assert logs.sequences(1) == logs.sequences(2) == [0, 3, 6, 9]
+    assert sorted(acknowledged) == [(partition, 3) for partition in ORDERS[1:] for _ in range(4)]
+    assert producer.unacknowledged_bytes == 0
+
+
+def test_what_a_broker_has_not_is_still_out_of_order(logs, shell):
+    producer = Producer()
+    lose_answers(logs, shell, producer)
+    for index in (1, 2):
+        del logs.appended[index][1:]  # as by an unclean election
+    logs.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 4
+    with pytest.raises(BrokerError, match=r"partition orders-[12]") as caught:
+        shell.run(producer.flush)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_broker_that_does_not_tell_what_it_has_leaves_an_error(logs, shell, is_served):
+    def refuse(_: MemoryBroker, request: Any) -> DescribeProducersResponse:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        one = PartitionResponse(partition_index=1, error_code=code, active_producers=())
+        two = PartitionResponse(partition_index=2, error_code=code, active_producers=())
+        topic = TopicResponse(name="orders", partitions=(one, two))
+        return DescribeProducersResponse(topics=(topic,))
+
+    logs.cluster.handle(ApiKey.DESCRIBE_PRODUCERS, refuse)
+    if not is_served:
+        for broker in logs.cluster.brokers.values():
+            del broker.served[ApiKey.DESCRIBE_PRODUCERS]
+    producer = Producer()
+    lose_answers(logs, shell, producer)
+    logs.remembered = 1
+    with pytest.raises(BrokerError) as caught:
+        shell.run(producer.flush)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_that_started_over_are_known_to_be_written(logs, shell):
+    producer = Producer()
+    shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    producer._lanes[ORDERS[0]].next_sequence = 2**31 - 4
+    del logs.appended[0][:]
+    logs.codes = [HANG_UP] * 3
+    for _ in range(3):
+        shell.run(producer.send, ORDERS[0], batch())
+    logs.remembered = 1
+    shell.run(producer.flush)
+    assert logs.sequences(0) == [2**31 - 4, 2**31 - 1, 2]
 
 
 def test_what_cannot_be_delivered_in_time_is_an_error(logs, shell):
