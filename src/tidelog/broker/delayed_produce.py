@@ -1,14 +1,17 @@
-"""A Produce whose records are appended, but whose answer must wait: here for the disk, where
-flush.messages says that so many records may not be lost."""
+"""A Produce whose records are appended, but whose answer must wait: with acks=all for the
+replicas, and where flush.messages says that so many records may not be lost, for the disk."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.replica.awaited import Place as AwaitedPlace
 from tidelog.replica.partition import Partition
 from tidelog.runtime.purgatory import Delayed
+from tidelog.types import Offset
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.produce import ProduceResponse
 
@@ -19,56 +22,122 @@ Place = tuple[int, int]
 """Of a partition in the response: which topic, which partition of it."""
 
 
+class Wait(NamedTuple):
+    """What an answer is to wait for."""
+
+    place: Place
+    partition: Partition
+    required_offset: Offset
+    """Where the high watermark must be: behind the last record."""
+
+
 class DelayedProduce(Delayed):
     """Answered when none of its partitions has to wait any more."""
 
-    waits_for_disk = True
-
     def __init__(self, broker: Broker, response: ProduceResponse, deadline_ms: int) -> None:
         super().__init__(deadline_ms)
+        self.response = response
         self._broker = broker
-        self._response = response
-        self._pending: set[Place] = set()
+        self._replicating: dict[Place, tuple[Partition, AwaitedPlace]] = {}
+        self._flushing: dict[Place, None] = {}
 
-    def wait_for(self, place: Place, partition: Partition, now: Now) -> None:
-        self._pending.add(place)
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._replicating or self._flushing)
+
+    def wait_for_replicas(self, wait: Wait) -> None:
+        """Until the high watermark is there, or never will be: also when that is so already."""
+        error = _replicated(wait, self._broker)
+        if error is None:
+            again = partial(self._look_again, wait)
+            place = wait.partition.high_watermark_awaited.add(wait.required_offset, again)
+            self._replicating[wait.place] = wait.partition, place
+        elif error is not ErrorCode.NONE:
+            self._refuse([wait.place], error)
+
+    def _look_again(self, wait: Wait) -> None:
+        del self._replicating[wait.place]
+        self.wait_for_replicas(wait)
+        self._maybe_complete()
+
+    def wait_for_flush(self, place: Place, partition: Partition, now: Now) -> None:
+        self.waits_for_disk = True
+        self._flushing[place] = None
 
         def flushed(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                self._response = self._refused({place}, error)
-            self._pending.discard(place)
-            if not self._pending:
-                self._broker.purgatory.complete(self, self._response)
+                self._refuse([place], error)
+            self._flushing.pop(place, None)
+            self._maybe_complete()
 
         self._broker.when_flushed(partition, partition.log.log_end_offset, flushed, now)
 
+    def _maybe_complete(self) -> None:
+        if not self.is_pending:
+            self._broker.purgatory.complete(self, self.response)
+
     def expire(self, now: Now) -> Message:
         """The records stay in the log: only an idempotent producer may send them again."""
-        return self._refused(self._pending, ErrorCode.REQUEST_TIMED_OUT)
+        self._refuse([*self._replicating, *self._flushing], ErrorCode.REQUEST_TIMED_OUT)
+        return self.response
 
-    def _refused(self, places: set[Place], error: ErrorCode) -> ProduceResponse:
-        topics = list(self._response.responses)
+    def forget(self) -> None:
+        for partition, place in self._replicating.values():
+            partition.high_watermark_awaited.remove(place)
+        self._replicating.clear()
+
+    def _refuse(self, places: list[Place], error: ErrorCode) -> None:
+        topics = list(self.response.responses)
         for topic, index in places:
             answers = list(topics[topic].partition_responses)
-            answers[index] = answers[index].replace(error_code=error, base_offset=-1)
+            if not answers[index].error_code:
+                answers[index] = answers[index].replace(error_code=error, base_offset=-1)
             topics[topic] = topics[topic].replace(partition_responses=tuple(answers))
-        return self._response.replace(responses=tuple(topics))
+        self.response = self.response.replace(responses=tuple(topics))
 
 
-def wait_for_flushes(
-    broker: Broker, response: ProduceResponse, timeout_ms: int, now: Now
+def _replicated(wait: Wait, broker: Broker) -> ErrorCode | None:
+    """Whether enough replicas have it; None if that may still come."""
+    partition = wait.partition
+    if broker.hosting.by_id.get((partition.topic_id, partition.index)) is not partition:
+        return _why_gone(partition, broker)
+    if not partition.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.high_watermark < wait.required_offset:
+        return None
+    if len(partition.maximal_isr) < partition.min_isr:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE
+
+
+def _why_gone(partition: Partition, broker: Broker) -> ErrorCode:
+    state = broker.image.partition_by_id(partition.topic_id, partition.index)
+    if state is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.node_id in state.replicas:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def wait_for_all(
+    broker: Broker, response: ProduceResponse, waits: list[Wait], timeout_ms: int, now: Now
 ) -> ProduceResponse | DelayedProduce:
-    """The answer itself, if flush.messages asks nothing of the partitions that it names."""
-    delayed: DelayedProduce | None = None
-    for topic_place, topic in enumerate(response.responses):
+    """The answer itself, if nothing has to be waited for."""
+    if not waits and not broker.hosting.flushing:
+        return response
+    delayed = DelayedProduce(broker, response, now.monotonic_ms + max(timeout_ms, 1))
+    for wait in waits:
+        delayed.wait_for_replicas(wait)
+    if broker.hosting.flushing:
+        _wait_for_flushes(broker, delayed, now)
+    return delayed if delayed.is_pending else delayed.response
+
+
+def _wait_for_flushes(broker: Broker, delayed: DelayedProduce, now: Now) -> None:
+    for topic_place, topic in enumerate(delayed.response.responses):
         for place, answer in enumerate(topic.partition_responses):
             partition = broker.hosted(topic.name, topic.topic_id, answer.index, now)
             if answer.error_code or not isinstance(partition, Partition):
                 continue
-            if not partition.must_flush_records:
-                continue
-            if delayed is None:
-                deadline_ms = now.monotonic_ms + max(timeout_ms, 1)
-                delayed = DelayedProduce(broker, response, deadline_ms)
-            delayed.wait_for((topic_place, place), partition, now)
-    return response if delayed is None else delayed
+            if partition.must_flush_records:
+                delayed.wait_for_flush((topic_place, place), partition, now)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.env import Rng
 from tidelog.errors import ErrorCode
-from tidelog.replica.partition import Partition
+from tidelog.replica.partition import Partition, Watcher
 from tidelog.slices import Slices
 from tidelog.types import ZERO_UUID, Offset, Uuid
-from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, ReplicaState
 
 if TYPE_CHECKING:
     from tidelog.broker.handlers.fetch import DelayedFetch
@@ -45,6 +45,7 @@ class FetchedPartition:
         "known_high_watermark",
         "known_log_start_offset",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "partition",
         "session",
@@ -69,6 +70,7 @@ class FetchedPartition:
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
         self.max_bytes = asked.partition_max_bytes
 
     def watch(self, partition: Partition | None) -> None:
@@ -76,24 +78,47 @@ class FetchedPartition:
         if partition is self.partition:
             return
         if self.partition is not None:
-            self.partition.watchers.pop(self, None)
+            self._watchers(self.partition).pop(self, None)
         self.partition = partition
         if partition is not None:
-            partition.watchers[self] = None
+            self._watchers(partition)[self] = None
+
+    def _watchers(self, partition: Partition) -> dict[Watcher, None]:
+        return partition.replica_watchers if self.session.is_follower else partition.watchers
 
     def partition_changed(self) -> None:
-        self.session.mark(self)
+        self.watermark_changed()
+        if self.session.waiting is not None:
+            self.session.waiting.wake()
+
+    def watermark_changed(self) -> None:
+        session = self.session
+        if self not in session.changed:
+            if session.is_follower and self.partition is not None:
+                self._touch(self.partition, session)
+            session.changed[self] = None
+
+    @staticmethod
+    def _touch(partition: Partition, session: FetchSession) -> None:
+        """Until now it was not looked at, because the follower had all there was: but every
+        fetch of the session was one of this partition too."""
+        if partition.followers is not None:
+            partition.followers.touched(
+                session.replica.replica_id, session.replica.replica_epoch, session.last_used_ms
+            )
 
 
 class FetchSession:
     """The partitions of one peer, and which of them to look at."""
 
     def __init__(
-        self, session_id: int, *, uses_topic_ids: bool, is_follower: bool, now_ms: int
+        self, session_id: int, *, uses_topic_ids: bool, replica: ReplicaState, now_ms: int
     ) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
-        self.is_follower = is_follower
+        self.replica = replica
+        """Of its last request."""
+        self.is_follower = replica.replica_id >= 0
         self.expected_epoch = 1
         self.created_ms = self.last_used_ms = now_ms
         self.partitions: dict[PartitionKey, FetchedPartition] = {}
@@ -105,11 +130,6 @@ class FetchSession:
     def worth(self) -> tuple[bool, int]:
         """What a session saves: a follower's more than a consumer's, a large one more."""
         return self.is_follower, len(self.partitions)
-
-    def mark(self, fetched: FetchedPartition) -> None:
-        self.changed[fetched] = None
-        if self.waiting is not None:
-            self.waiting.wake()
 
     def update(self, request: FetchRequest) -> None:
         """Take in the partitions that a request names, and let go of those that it forgets."""
@@ -182,7 +202,7 @@ class FetchSessions:
         request: FetchRequest,
         *,
         uses_topic_ids: bool,
-        is_follower: bool,
+        replica: ReplicaState,
         now_ms: int,
         is_large: bool = False,
     ) -> FetchSession | ErrorCode:
@@ -193,12 +213,9 @@ class FetchSessions:
             session_id = NO_SESSION
             if request.session_epoch == INITIAL_EPOCH and request.topics:
                 size = sum(len(topic.partitions) for topic in request.topics)
-                session_id = self._free_id(is_follower, size, now_ms)
+                session_id = self._free_id(replica.replica_id >= 0, size, now_ms)
             session = FetchSession(
-                session_id,
-                uses_topic_ids=uses_topic_ids,
-                is_follower=is_follower,
-                now_ms=now_ms,
+                session_id, uses_topic_ids=uses_topic_ids, replica=replica, now_ms=now_ms
             )
             if session_id != NO_SESSION:
                 self._sessions[session_id] = session
@@ -208,6 +225,7 @@ class FetchSessions:
                 return found
             session = found
         session.last_used_ms = now_ms
+        session.replica = replica
         if not is_large:
             session.update(request)
             if not session.partitions:

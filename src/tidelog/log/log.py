@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tidelog.env import Disk, DiskFull, FileSlice, Now, Rng
 from tidelog.errors import ErrorCode
@@ -40,6 +41,7 @@ from tidelog.wire.batch_validation import ValidBatch
 
 __all__ = ["Appended", "CorruptBatch", "Log", "OffsetOutOfRange", "Unflushed"]
 
+LEADER_EPOCH_MAX = (1 << 31) - 1
 _new = tuple.__new__
 _PLACE = struct.Struct(">qii")
 """Base offset, length, leader epoch: a leader writes the outer two into a header."""
@@ -178,11 +180,14 @@ class Log:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return Appended(base_offset, batch.last_offset, NO_TIMESTAMP, self.log_start_offset)
 
-    def append_as_follower(self, batches: memoryview, now: Now) -> Offset:
-        """What a leader's log holds, gaps and all; an incomplete batch at the end is left out.
-        Returns the new last offset. Raises CorruptBatch, DiskFull."""
+    def append_as_follower(
+        self, batches: memoryview, now: Now, *, leader_epoch_max: int = LEADER_EPOCH_MAX
+    ) -> Offset:
+        """What a leader's log holds, gaps and all; left out is an incomplete batch at the end,
+        and from the first batch of a later epoch on everything: who wrote that is not our leader
+        yet. Returns the new last offset. Raises CorruptBatch, DiskFull."""
         walk = BatchWalk(batches, next_offset_min=self.log_end_offset)
-        whole = list(walk)
+        whole = list(takewhile(lambda b: b.partition_leader_epoch <= leader_epoch_max, walk))
         if walk.flaw is not None and walk.flaw.kind is not FlawKind.INCOMPLETE:
             raise CorruptBatch(walk.flaw.kind, walk.next_offset - 1)
         start = 0
@@ -195,7 +200,7 @@ class Log:
                 start, chunk = batch.position, []
             chunk.append(batch)
         if chunk:
-            self._append_sound(batches[start : walk.position], chunk, now)
+            self._append_sound(batches[start : chunk[-1].end_position], chunk, now)
         return self.log_end_offset - 1
 
     def _append_sound(self, data: memoryview, batches: list[RecordBatch], now: Now) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tidelog.broker.delayed_delete_records import Deleted, wait_for_low_watermarks
+from tidelog.controller.names import INTERNAL_TOPICS
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import DamagedSegment
 from tidelog.replica.partition import NO_EPOCH, Partition
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices
 from tidelog.types import Offset
 from tidelog.wire.declare import Message
@@ -46,6 +49,8 @@ EARLIEST_PENDING_UPLOAD = -6
 KNOWN_BY_HEART = (LATEST, EARLIEST, EARLIEST_LOCAL)
 LEADER_EPOCH_SINCE = 4
 """Older answers have no leader epoch."""
+NOT_AVAILABLE_SINCE = 5
+"""Older clients do not know OFFSET_NOT_AVAILABLE."""
 
 SINCE_VERSION = {
     MAX_TIMESTAMP: 7,
@@ -112,6 +117,11 @@ def _list_one(
     elif message.isolation_level == READ_COMMITTED:
         end_offset = partition.last_stable_offset
     timestamp, offset, epoch = _find(partition, asked.timestamp, end_offset)
+    is_end_asked = asked.timestamp == LATEST or (offset < 0 and asked.timestamp > LATEST_TIERED)
+    if message.replica_id == CONSUMER and is_end_asked and partition.is_end_unknown:
+        is_old = version < NOT_AVAILABLE_SINCE
+        error = ErrorCode.LEADER_NOT_AVAILABLE if is_old else ErrorCode.OFFSET_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
@@ -171,27 +181,36 @@ def _epoch_end(partition: Partition | ErrorCode, asked: OffsetForLeaderPartition
     )
 
 
-def delete_records(request: Request, broker: Broker, now: Now) -> Slices[Message]:
+def delete_records(request: Request, broker: Broker, now: Now) -> Slices[Message | Delayed]:
     message = request.message
     assert isinstance(message, DeleteRecordsRequest)
-    topics = []
+    topics: list[DeleteRecordsTopicResult] = []
+    deleted: list[Deleted] = []
     for topic in message.topics:
-        partitions = []
+        partitions: list[DeleteRecordsPartitionResult] = []
         for asked in topic.partitions:
             partition = broker.led(topic.name, asked.partition_index, now)
-            partitions.append(_delete_below(partition, asked.partition_index, asked.offset))
+            result = _delete_below(partition, asked.partition_index, asked.offset)
+            if isinstance(partition, Partition) and not result.error_code:
+                place = len(topics), len(partitions)
+                deleted.append(Deleted(place, partition, result.low_watermark))
+            partitions.append(result)
             yield TIMESTAMP_COST
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions)))
         yield 1
-    return DeleteRecordsResponse(topics=tuple(topics))
+    response = DeleteRecordsResponse(topics=tuple(topics))
+    return wait_for_low_watermarks(broker, response, deleted, message.timeout_ms, now)
 
 
 def _delete_below(
     partition: Partition | ErrorCode, index: int, offset: Offset
 ) -> DeleteRecordsPartitionResult:
-    error, low_watermark = ErrorCode.NONE, -1
+    """The result, with the leader's new start where the low watermark will have to be."""
+    error, start = ErrorCode.NONE, -1
     if isinstance(partition, ErrorCode):
         error = partition
+    elif partition.topic in INTERNAL_TOPICS:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif "delete" not in partition.log.config.cleanup_policy:
         error = ErrorCode.POLICY_VIOLATION
     else:
@@ -200,7 +219,7 @@ def _delete_below(
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         else:
             partition.advance_log_start_offset(target)
-            low_watermark = partition.log.log_start_offset
+            start = target
     return DeleteRecordsPartitionResult(
-        partition_index=index, low_watermark=low_watermark, error_code=error
+        partition_index=index, low_watermark=start, error_code=error
     )
