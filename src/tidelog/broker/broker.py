@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.alter_isr import AlterIsr
 from tidelog.broker.automatic_topics import AutomaticTopics
 from tidelog.broker.controller_channel import ControllerChannel
 from tidelog.broker.fetch_session import FetchSessions
@@ -63,6 +64,7 @@ class Broker:
             config.max_incremental_fetch_session_cache_slots, self.rng
         )
         self.hosting = Hosting(self)
+        self.alter_isr = AlterIsr(self)
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)
         self.upkeep = Upkeep(self)

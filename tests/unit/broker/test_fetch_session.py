@@ -11,6 +11,9 @@ from tidelog.broker.fetch_session import EPOCH_MAX, EVICTABLE_AFTER_MS, FetchSes
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages import fetch
 
+CONSUMER = fetch.ReplicaState()
+FOLLOWER = fetch.ReplicaState(replica_id=2, replica_epoch=20)
+
 
 def open_session(
     sessions: FetchSessions, now_ms: int, size: int = 1, *, is_follower: bool = False
@@ -23,7 +26,7 @@ def open_session(
         topics=(fetch.FetchTopic(topic="t", partitions=partitions),),
     )
     session = sessions.resolve(
-        request, uses_topic_ids=False, is_follower=is_follower, now_ms=now_ms
+        request, uses_topic_ids=False, replica=FOLLOWER if is_follower else CONSUMER, now_ms=now_ms
     )
     assert isinstance(session, FetchSession)
     return session.id
@@ -33,7 +36,7 @@ def use(sessions: FetchSessions, session_id: int, epoch: int, now_ms: int) -> An
     request = fetch.FetchRequest(
         max_wait_ms=0, min_bytes=0, session_id=session_id, session_epoch=epoch, topics=()
     )
-    return sessions.resolve(request, uses_topic_ids=False, is_follower=False, now_ms=now_ms)
+    return sessions.resolve(request, uses_topic_ids=False, replica=CONSUMER, now_ms=now_ms)
 
 
 def ids(sessions: FetchSessions) -> set[int]:
@@ -101,6 +104,6 @@ def test_epochs_wrap_to_1() -> None:
 def test_a_session_without_partitions_is_none() -> None:
     sessions = new()
     request = fetch.FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=0, topics=())
-    session = sessions.resolve(request, uses_topic_ids=False, is_follower=False, now_ms=0)
+    session = sessions.resolve(request, uses_topic_ids=False, replica=CONSUMER, now_ms=0)
     assert isinstance(session, FetchSession)
     assert (session.id, len(sessions)) == (0, 0)
