@@ -88,7 +88,8 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
     runtime = Runtime(rng)
     metadata = Metadata(quorum, runtime)
     controller = QuorumController(config, log_dirs.cluster_id, metadata, runtime)
-    channel = ControllerChannel(config.node_id, controller)
+    controller.is_active = True
+    channel = ControllerChannel(config.node_id, runtime, metadata, controller)
     broker = Broker(config, log_dirs, metadata, runtime, channel)
     metadata.acted_upon_by(broker.hosting.apply)
     _lead_metadata(broker, now)
@@ -242,7 +243,7 @@ def _register(broker: Broker, now: Now) -> None:
     decision = finish(
         registration.register_broker(
             metadata.latest,
-            broker_request(broker),
+            broker_request(broker, broker.lifecycle.incarnation_id),
             config,
             cluster_id=broker.cluster_id,
             next_offset=metadata.log.log_end_offset,
@@ -254,6 +255,7 @@ def _register(broker: Broker, now: Now) -> None:
         raise CannotLoad(f"the metadata does not let node {config.node_id} register: {name}")
     _commit(broker, decision.records, now)
     _commit(broker, finish(brokers.unfence(metadata.latest, config.node_id, config)), now)
+    broker.lifecycle.registered(decision.response.broker_epoch, now)
 
 
 def stop_node(node: Node, now: Now) -> bool:

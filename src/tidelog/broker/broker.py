@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from tidelog.broker.alter_isr import AlterIsr
 from tidelog.broker.automatic_topics import AutomaticTopics
 from tidelog.broker.controller_channel import ControllerChannel
+from tidelog.broker.directory_reports import DirectoryReports
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
+from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.upkeep import Upkeep
@@ -67,6 +69,8 @@ class Broker:
         self.alter_isr = AlterIsr(self)
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)
+        self.directory_reports = DirectoryReports(self)
+        self.lifecycle = Lifecycle(self)
         self.upkeep = Upkeep(self)
         self.listener = config.inter_broker_name
         """By which the request came that is being handled."""
@@ -79,8 +83,8 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this process, as far as the metadata knows it."""
-        return self.image.broker_epoch(self.node_id)
+        """Of this process; -1 before it is registered."""
+        return self.lifecycle.broker_epoch
 
     @property
     def image(self) -> MetadataImage:

@@ -8,11 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.log import log_config
-from tidelog.controller.directories import (
-    assign_directories,
-    cordon_directories,
-    directories_offline,
-)
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.events import RemoveTree, StopProcess
@@ -68,8 +63,6 @@ class Hosting:
         """Those with flush.messages: their producers wait for the disk."""
         self.recompressing: dict[Partition, None] = {}
         """Those with a compression.type of their own: to judge their records takes longer."""
-        self._unreported: dict[TopicPartition, Uuid] = {}
-        """In which directories partitions lie of which the controller does not know it."""
 
     def find_by_id(self, topic_id: Uuid, index: int, now: Now) -> Partition | ErrorCode:
         topic = self.broker.image.topic_by_id(topic_id)
@@ -115,8 +108,6 @@ class Hosting:
         """At the start: everything that the metadata places here."""
         for place, _ in self.broker.image.partitions_of(self.broker.node_id):
             self._follow(place.topic_id, place.partition, now)
-        if self.broker.config.cordoned_log_dirs:
-            self._begin_to_report(now)
 
     def _begin_to_follow(self, now: Now) -> None:
         if self._changed and not self._is_following:
@@ -189,7 +180,8 @@ class Hosting:
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
         self._note_configs(partition)
         if state.directory(broker.node_id) != log_dir.directory_id:
-            self._report_later(TopicPartition(topic.topic_id, index), log_dir.directory_id, now)
+            place = TopicPartition(topic.topic_id, index)
+            broker.directory_reports.add(place, log_dir.directory_id, now)
         return partition
 
     def _place(self, state: PartitionState) -> LogDir | None:
@@ -260,7 +252,7 @@ class Hosting:
                 image.cluster_configs(), image.broker_configs(broker.node_id)
             )
             topics = list(self._indexes)
-            self._begin_to_report(now)
+            broker.lifecycle.beat_soon(now)  # a directory may be cordoned by now
         elif record.resource_type == TOPIC_RESOURCE:
             changed = image.topic(record.resource_name)
             topics = [] if changed is None else [changed.topic_id]
@@ -336,28 +328,4 @@ class Hosting:
             partition = self.by_name.get(key)
             if partition is not None and partition.log is opened:
                 self._drop(partition)
-        self._begin_to_report(now)
-
-    def _report_later(self, place: TopicPartition, directory_id: Uuid, now: Now) -> None:
-        if not self._unreported:
-            self._begin_to_report(now)
-        self._unreported[place] = directory_id
-
-    def _begin_to_report(self, now: Now) -> None:
-        """Tell the controller which directories are left and open, and what lies where."""
-        broker = self.broker
-        broker.jobs.add(broker.controller.in_turn(lambda: self._report(now)), now)
-
-    def _report(self, now: Now) -> Slices[None]:
-        broker, unreported = self.broker, self._unreported
-        metadata, node_id = broker.metadata, broker.node_id
-        self._unreported = {}
-        records = yield from assign_directories(metadata.latest, node_id, unreported)
-        online = broker.log_dirs.ids
-        records += yield from directories_offline(metadata.latest, node_id, online, broker.config)
-        cordoned = broker.log_dirs.cordoned_ids(broker.config)
-        records += cordon_directories(metadata.latest, node_id, cordoned)
-        error = yield from metadata.append(records, now)
-        if error is not ErrorCode.NONE:
-            self._unreported = {**unreported, **self._unreported}
-            broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_report)
+        self.broker.lifecycle.directory_failed(failed.directory_id, now)

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 
 from tidelog.metadata.features import FEATURES
 from tidelog.metadata.format import random_uuid
+from tidelog.types import Uuid
 from tidelog.wire.messages import broker_registration, controller_registration
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 
-def broker_request(broker: Broker) -> broker_registration.BrokerRegistrationRequest:
+def broker_request(
+    broker: Broker, incarnation_id: Uuid
+) -> broker_registration.BrokerRegistrationRequest:
     config = broker.config
     return broker_registration.BrokerRegistrationRequest(
         broker_id=config.node_id,
         cluster_id=broker.cluster_id,
-        incarnation_id=random_uuid(broker.rng),
+        incarnation_id=incarnation_id,
         listeners=tuple(
             broker_registration.Listener(
                 name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol

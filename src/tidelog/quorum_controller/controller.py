@@ -10,6 +10,7 @@ from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage
+from tidelog.quorum_controller.decisions import COMMIT_TIMEOUT_MS, Decider
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.jobs import STEP_COST_MAX
 from tidelog.runtime.metadata import Metadata
@@ -34,11 +35,14 @@ class QuorumController:
         self.cluster_id = cluster_id
         self.metadata = metadata
         self.runtime = runtime
+        self.is_active = False
         self.listener = ""
         """By which the request came that is being handled."""
         self.forwarder: int | None = None
         """The broker that handed it on, for a client of its own."""
         self._is_deciding = False
+        self._config = config
+        self._configs: Any = None
 
     @property
     def node_id(self) -> int:
@@ -56,47 +60,18 @@ class QuorumController:
     def config(self) -> BrokerConfig:
         """With what the metadata changed."""
         latest = self.metadata.latest
-        return self.static_config.with_dynamic(
-            latest.cluster_configs(), latest.broker_configs(self.node_id)
-        )
+        if latest.configs is not self._configs:
+            self._configs = latest.configs
+            self._config = self.static_config.with_dynamic(
+                latest.cluster_configs(), latest.broker_configs(self.node_id)
+            )
+        return self._config
 
     @property
     def served(self) -> Served:
         from tidelog.quorum_controller.router import CONTROLLER_SERVED
 
         return CONTROLLER_SERVED
-
-    def in_turn(self, decide: Callable[[], Slices[R]]) -> Slices[R]:
-        """One decision at a time, from its look at the metadata until that has its records."""
-        while self._is_deciding:
-            yield STEP_COST_MAX  # the turn is another job's
-        self._is_deciding = True
-        try:
-            return (yield from decide())
-        finally:
-            self._is_deciding = False
-
-    def commit(
-        self, decide: Callable[[], Slices[Decision[Any]]], results: str, timeout_ms: int, now: Now
-    ) -> Slices[Message | Delayed]:
-        """Answer when the records of a decision are committed.
-
-        `results` names the field of the response whose elements get an error if they cannot be.
-        """
-        return (yield from self.in_turn(lambda: self._commit(decide(), results, timeout_ms, now)))
-
-    def _commit(
-        self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
-    ) -> Slices[Message | Delayed]:
-        decision = yield from deciding
-        if not decision.records and not self.metadata.has_pending:
-            return cast(Message, decision.response)
-        delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
-        purgatory = self.runtime.purgatory
-        error = yield from self.metadata.append(
-            decision.records, now, lambda _: purgatory.complete(delayed, decision.response)
-        )
-        return delayed if error is ErrorCode.NONE else delayed.failed(error)
 
     def handle(
         self, request: Request, now: Now, forwarder: int | None = None
@@ -112,7 +87,12 @@ class QuorumController:
         key = message.API_KEY
         assert key is not None
         version = APIS[key].versions[1] - APIS[key].latest_is_unstable
-        answer = self.handle(Request(key, version, 0, None, message), now)
+        self.answer(self.handle(Request(key, version, 0, None, message), now), then, now)
+
+    def answer(
+        self, answer: Answer | Slices[Answer], then: Callable[[Message, Now], None], now: Now
+    ) -> None:
+        """Tell somebody here an answer, now or when there is one."""
 
         def done(answer: Answer) -> None:
             if isinstance(answer, Delayed):
@@ -126,6 +106,43 @@ class QuorumController:
             self.runtime.jobs.start(answer, now, done)
         else:
             done(answer)
+
+    # Decisions.
+
+    def in_turn(self, decide: Callable[[], Slices[R]]) -> Slices[R]:
+        """One decision at a time, from its look at the metadata until that has its records."""
+        while self._is_deciding:
+            yield STEP_COST_MAX  # the turn is another job's
+        self._is_deciding = True
+        try:
+            return (yield from decide())
+        finally:
+            self._is_deciding = False
+
+    def decide(self, decider: Decider, message: Any, now: Now) -> Slices[Message | Delayed]:
+        """Answer when the records of a decision are committed."""
+        forwarder = self.forwarder
+
+        def decide() -> Slices[Message | Delayed]:
+            self.forwarder = forwarder
+            deciding = decider.decide(self, message)
+            timeout_ms = getattr(message, "timeout_ms", COMMIT_TIMEOUT_MS)
+            return self._commit(deciding, decider.results, timeout_ms, now)
+
+        return (yield from self.in_turn(decide))
+
+    def _commit(
+        self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
+    ) -> Slices[Message | Delayed]:
+        decision = yield from deciding
+        if not decision.records and not self.metadata.has_pending:
+            return cast(Message, decision.response)
+        delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
+        purgatory = self.runtime.purgatory
+        error = yield from self.metadata.append(
+            decision.records, now, lambda _: purgatory.complete(delayed, decision.response)
+        )
+        return delayed if error is ErrorCode.NONE else delayed.failed(error)
 
 
 class DelayedCommit(Delayed):

@@ -55,6 +55,11 @@ class Metadata:
         return self.quorum.kraft_version
 
     @property
+    def leader_address(self) -> tuple[str, int] | None:
+        """Where the active controller is, if it is known and not this node."""
+        return None
+
+    @property
     def has_pending(self) -> bool:
         return self.quorum.has_pending
 

@@ -158,14 +158,15 @@ class Peers:
     def __init__(self, effects: list[Effect], schedule: Schedule) -> None:
         self.effects = effects
         self.schedule = schedule
-        self._peers: dict[tuple[str, int, str], Peer] = {}
+        self._peers: dict[tuple[str, int, str, str], Peer] = {}
         self._open: dict[ConnectionId, Peer] = {}
         self._probes: dict[ConnectionId, Probed] = {}
         self._last_id = 0
 
-    def peer(self, host: str, port: int, client_id: str) -> Peer:
-        """The one to this listener for this purpose, which the client id names."""
-        key = host, port, client_id
+    def peer(self, host: str, port: int, client_id: str, purpose: str = "") -> Peer:
+        """The one to this listener for this purpose: who must not wait for others' answers has a
+        connection of its own."""
+        key = host, port, client_id, purpose
         found = self._peers.get(key)
         if found is None:
             found = self._peers[key] = Peer(self, host, port, client_id)

@@ -132,7 +132,7 @@ def encode_response(request: Request, message: Message) -> list[Any]:
 
 
 def encode_request(
-    message: Message, version: int, correlation_id: int, client_id: str
+    message: Message, version: int, correlation_id: int, client_id: str | None
 ) -> list[Any]:
     """The frame of a request of ours, as a list of buffers."""
     key = message.API_KEY
