@@ -201,9 +201,9 @@ class RealDisk:
         self._locks[path] = fd
 
     def unlock(self, path: str, /) -> None:
-        fd = self._locks.pop(path)
-        self.remove(path)
-        os.close(fd)
+        # The file stays, as with Kafka: were it removed, one who opened it before would hold a
+        # lock that nobody who comes later sees.
+        os.close(self._locks.pop(path))
 
     def usage(self, path: str, /) -> DiskUsage:
         volume = os.statvfs(path)

@@ -133,10 +133,17 @@ class Disk(Protocol):
         """Hold this file against other processes; raises AlreadyLocked."""
 
     def unlock(self, path: str, /) -> None:
-        """Let go, and remove the file."""
+        """Let go. The file stays."""
 
     def usage(self, path: str, /) -> DiskUsage:
         """How full the volume is."""
+
+
+class Work(Protocol):
+    """Something to be made durable, outside a step."""
+
+    def flush(self, disk: Disk, /) -> None:
+        """Blocks. Raises DiskFull or OSError."""
 
 
 class Rng(Protocol):

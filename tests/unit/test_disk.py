@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -91,9 +92,19 @@ def test_a_lock_in_this_process(disk, folder):
     with pytest.raises(AlreadyLocked):
         other.lock(f"{folder}/.lock")
     disk.unlock(f"{folder}/.lock")
-    assert disk.names(folder) == []
     other.lock(f"{folder}/.lock")
     other.unlock(f"{folder}/.lock")
+
+
+def test_who_came_while_a_lock_was_let_go_holds_it_against_the_next(tmp_path):
+    path = f"{tmp_path}/.lock"
+    disk = RealDisk()
+    disk.lock(path)
+    with (tmp_path / ".lock").open() as file:  # about to lock it, as the holder lets go
+        disk.unlock(path)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(AlreadyLocked):
+            RealDisk().lock(path)
 
 
 def test_usage(disk, folder):

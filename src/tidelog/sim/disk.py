@@ -299,7 +299,6 @@ class SimulatedDisk:
 
     def unlock(self, path: str, /) -> None:
         self._locks.remove(path)
-        self.remove(path)
 
     def usage(self, path: str, /) -> DiskUsage:
         return DiskUsage(self.capacity_bytes, self.free_bytes)

@@ -47,7 +47,8 @@ def test_a_clean_stop_and_start(directory):
     assert text(disk, "recovery-point-offset-checkpoint") == "0\n3\na 3 40\nb-c 3 40\nd 3 40\n"
     assert text(disk, "log-start-offset-checkpoint") == "0\n1\na 3 7\n"
     assert text(disk, "a-3/partition.metadata").endswith("topic_id: AAECAwQFBgcICQoLDA0ODw")
-    assert not disk.exists("data/.lock")
+    disk.lock("data/.lock")
+    disk.unlock("data/.lock")
     again = opened(disk)
     assert again.was_clean
     assert again.last_broker_epoch == 768
