@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cli.properties import parse_properties
+from tidelog.disk import RealDisk
+from tidelog.env import AlreadyLocked
+from tidelog.log.log_dir import LOCK
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -66,6 +70,7 @@ class LocalCluster:
     def run(self, say: Say) -> int:
         """Until Ctrl-C, SIGTERM or the last node's death; the exit code."""
         self._claim_directory()
+        self._require_unlocked()
         self._require_free_ports()
         signal.signal(signal.SIGTERM, _raise_stop)
         signal.signal(signal.SIGINT, _raise_stop)
@@ -142,12 +147,29 @@ class LocalCluster:
         except OSError as error:
             raise CannotStart(f"{self.data_dir}: {error.strerror}") from None
 
+    def _require_unlocked(self) -> None:
+        """A node would see for itself, but too late: when its log, which is the other's, is
+        written to. Asked before the ports, which the same other may hold."""
+        disk = RealDisk()
+        for node in self.nodes:
+            for directory in filter(disk.is_directory, node.config.data_dirs):
+                try:
+                    disk.lock(f"{directory}/{LOCK}")
+                except AlreadyLocked:
+                    raise CannotStart(
+                        f"{self.data_dir} is in use by another process: stop that one first, or"
+                        " choose another --data-dir"
+                    ) from None
+                except OSError as error:
+                    raise CannotStart(f"{directory}: {error.strerror}") from None
+                disk.unlock(f"{directory}/{LOCK}")
+
     def _require_free_ports(self) -> None:
         for port in self._ports:
             try:
                 socket.create_server((HOST, port)).close()
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
+                reason = os.strerror(error.errno or 0).lower()
                 raise CannotStart(f"port {port}: {reason}; choose others with --port") from None
 
     def _wait_until_ready(self, say: Say) -> None:
@@ -158,11 +180,11 @@ class LocalCluster:
                 process_id, status = os.waitpid(-1, os.WNOHANG)
                 if not process_id:
                     break
-                node = self._running[process_id]
-                self._bury(say, (process_id, status))
-                if not self._running:
+                if len(self._running) == 1:
+                    node = self._running.pop(process_id)
                     last = _last_line(node.log)
                     raise CannotStart(f"no node started: {last} (see {node.log})")
+                self._bury(say, (process_id, status))
             if time.monotonic() > deadline:
                 self._stop(say)
                 raise CannotStart(
@@ -257,8 +279,9 @@ def _fork(node: Node, run: Callable[[BrokerConfig], int]) -> int:
 
 
 def _last_line(log: Path) -> str:
+    """What the node said last, without time, level and logger."""
     try:
         lines = log.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1] if lines else "it said nothing"
+    return re.sub(r"^\S+ \S+ [A-Z]+ +\S+ ", "", lines[-1]) if lines else "it said nothing"

@@ -109,13 +109,44 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("is_same_port", [True, False])
+def test_a_directory_in_use_is_one_line_that_says_what_to_do(tmp_path, is_same_port):
+    with up(tmp_path) as command:
+        log = (tmp_path / "node-1.log").read_text()
+        port = command.port if is_same_port else free_port()
+        line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
+        assert line == (
+            f"Error: {tmp_path} is in use by another process: stop that one first, or choose"
+            " another --data-dir"
+        )
+        assert (tmp_path / "node-1.log").read_text() == log, "which is the other's"
+        assert command.end() == (0, "")
+
+
+def test_a_directory_that_cannot_be_locked_is_one_line(tmp_path):
+    (tmp_path / "cluster.properties").write_text("nodes=1\n")
+    (tmp_path / "node-1" / ".lock").mkdir(parents=True)
+    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    assert line == f"Error: {tmp_path / 'node-1'}: Is a directory"
+
+
+def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path):
+    with up(tmp_path) as command:
+        assert command.end() == (0, "")
+    (tmp_path / "node-1" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
+    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    assert line.startswith("Error: no node started: ")
+    assert "tidelog.server" not in line, "time and level are for the log"
+    assert line.endswith(f" (see {tmp_path / 'node-1.log'})")
+
+
 @pytest.mark.parametrize("distance", [0, 1])
 def test_a_port_in_use_is_named(tmp_path, distance):
     port = free_port()
     with socket.create_server(("127.0.0.1", port + distance)):
         line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
-    assert f"port {port + distance}: " in line
-    assert "choose others with --port" in line
+    said = f"port {port + distance}: address already in use; choose others with --port"
+    assert line == f"Error: {said}"
 
 
 @pytest.mark.parametrize(
@@ -171,6 +202,14 @@ def test_start_runs_the_node_of_a_file(properties):
         _, rest = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 0
     assert "stopped cleanly" in rest
+
+
+def test_start_on_a_directory_in_use_is_one_line_that_says_what_to_do(tmp_path, properties):
+    with up(tmp_path / "used") as command:
+        directory = tmp_path / "used" / "node-1"
+        line = refused("start", str(properties), "--override", f"log.dirs={directory}")
+        assert line.endswith(f"{directory} is in use by another process; stop that one first")
+        assert command.end() == (0, "")
 
 
 def test_start_names_the_file_of_a_bad_config(properties):
