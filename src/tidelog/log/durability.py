@@ -26,6 +26,7 @@ class Durability:
 
     __slots__ = (
         "_flush_end",
+        "_flushing",
         "_parent",
         "_snapshots",
         "directory",
@@ -47,6 +48,8 @@ class Durability:
         self.last_flush_ms: int | None = None
         self._snapshots: list[File] = []
         """Producer snapshots that are not durable yet."""
+        self._flushing: list[File] = []
+        """Those that the flush under way covers: if it fails, the next one has to."""
         self._parent: str | None = None
         """The directory's own directory, if that does not know it durably yet."""
         self._flush_end: Offset | None = None
@@ -108,6 +111,8 @@ class Durability:
     def sealed(self, log: Log, now: Now) -> Unflushed:
         """See Log.seal. It takes over from a flush under way, whose answer is then late."""
         files: list[File] = []
+        if self._flush_end is not None:
+            log.leader_epochs.is_dirty = True  # nobody knows how far that flush has come
         for segment in self._not_durable(log):
             files += [segment.file, *segment.write_indexes()]
         self.write_snapshot(log.log_end_offset, log.producers)
@@ -119,8 +124,9 @@ class Durability:
             path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
             replacements = ((path, log.leader_epochs.to_bytes()),)
             log.leader_epochs.is_dirty = False
-        files += self._snapshots
+        self._flushing += self._snapshots
         self._snapshots = []
+        files += self._flushing
         self.names_changed = self.has_sealed = False
         self.last_flush_ms = now.monotonic_ms
         self._flush_end = log.log_end_offset
@@ -134,6 +140,7 @@ class Durability:
             self.recovery_point = max(self.recovery_point, durable)
             self._parent = None
             self._flush_end = None
+            self._flushing = []
 
     def failed(self, log: Log) -> None:
         """See Log.flush_failed."""

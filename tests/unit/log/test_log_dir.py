@@ -176,3 +176,24 @@ def test_meta_properties():
     directory.disk.replace("data/meta.properties", b"#made\nversion=1\nnode.id=7\n")
     with pytest.raises(MalformedFile, match=r"cluster\.id is missing"):
         directory.read_meta_properties()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_flush_that_never_came_to_be_is_made_up_for(is_stopped):
+    """By the next one, or by a clean stop: whose files these are, and their epochs."""
+    directory = opened(SimulatedDisk())
+    log = directory.create("a", 0, TOPIC_ID, CONFIG, NOW)
+    append(log, built(2))
+    log.leader_epochs.assign(4, 2)
+    assert log.unflushed(NOW) is not None
+    if is_stopped:
+        directory.close(NOW, {}, broker_epoch=1)
+    else:
+        log.flush_failed()
+        unflushed = log.unflushed(NOW)
+        assert unflushed is not None
+        unflushed.flush(directory.disk)
+    disk = directory.disk.crash(lambda path, unsynced: 0, lambda changes: 0)
+    again = opened(disk).logs["a", 0]
+    assert again.topic_id == TOPIC_ID
+    assert again.leader_epochs.latest == 4
