@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tidelog.env import DiskFull
-from tidelog.log.results import Unflushed
+from tidelog.env import DiskFull, Work
 from tidelog.wire.records_types import SingleProduce
 from tidelog.wire.request import Request
 
@@ -111,10 +110,10 @@ class ResumeReading(NamedTuple):
 
 
 class Flush(NamedTuple):
-    """Make what logs hold durable; answer with Flushed. Never done inside a step."""
+    """Make what logs and files hold durable; answer with Flushed. Never done inside a step."""
 
     token: int
-    work: tuple[Unflushed, ...]
+    work: tuple[Work, ...]
 
 
 class ReplaceFile(NamedTuple):

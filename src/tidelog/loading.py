@@ -106,7 +106,7 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
         broker.effects += [RemoveTree(path) for path in log_dir.to_remove]
         for key, damage in log_dir.damaged.items():
             log.error("partition %s-%d stays offline: %s", *key, damage)
-    return Node(runtime, broker, controller)
+    return Node(config, runtime, broker, controller)
 
 
 def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:

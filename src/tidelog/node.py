@@ -16,6 +16,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
+from tidelog.config.broker import BrokerConfig
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
     Answered,
@@ -32,6 +33,7 @@ from tidelog.events import (
     Received,
     ResumeReading,
     Send,
+    StopProcess,
     Ticked,
 )
 from tidelog.quorum_controller.controller import QuorumController
@@ -80,16 +82,43 @@ class Node:
     """One process of a cluster. Invariant: between two steps nothing is ready but unsent, except
     for what jobs have still to do."""
 
-    def __init__(self, runtime: Runtime, broker: Broker, controller: QuorumController) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        runtime: Runtime,
+        broker: Broker | None,
+        controller: QuorumController | None,
+    ) -> None:
+        self.config = config
         self.runtime = runtime
-        self.broker = broker
-        self.controller = controller
+        self._broker = broker
+        self._controller = controller
+        self._woken: dict[DelayedFetch, None] = {} if broker is None else broker.woken
+        self._roles: dict[str, Broker | QuorumController] = {}
+        """By listener."""
+        for endpoint in config.bound_endpoints:
+            is_controllers = endpoint.name in config.controller_names
+            role = controller if is_controllers else broker
+            assert role is not None, f"nobody serves {endpoint.name}"
+            self._roles[endpoint.name] = role
         self._rows: dict[ConnectionId, deque[Waiting]] = {}
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
         self._jobs: dict[ConnectionId, Job] = {}
         """Requests that take more than a step. Their connections are not read from: a client
         has one such request at a time, and what it holds of the frame stays good."""
         self._paused: set[ConnectionId] = set()
+
+    @property
+    def broker(self) -> Broker:
+        """Only of a node that has this role."""
+        assert self._broker is not None
+        return self._broker
+
+    @property
+    def controller(self) -> QuorumController:
+        """Only of a node that has this role."""
+        assert self._controller is not None
+        return self._controller
 
     def step(self, event: Event, now: Now) -> list[Effect]:
         """Take in what happened; return what has to be done about it."""
@@ -103,39 +132,44 @@ class Node:
                 case Flushed():
                     self.runtime.flushed(event, now)
                 case Disconnected(connection) if connection > 0:
-                    self._forget(connection)
+                    self._forget(connection, now)
                 case Answered() | Connected() | ConnectFailed() | Disconnected():
                     self.runtime.peers.step(event, now)
                 case FileFailed(path, error):
-                    self.broker.hosting.fail(path, str(error), now)
+                    self._fail(path, str(error), now)
                 case _:
                     assert_never(event)
-            broker = self.broker
-            if broker.woken or broker.effects or broker.purgatory.completed:
+            runtime = self.runtime
+            if self._woken or runtime.effects or runtime.purgatory.completed:
                 self._settle(now, effects)
+            if event.__class__ is not Received:
+                runtime.heed_timed()
         except (OSError, DiskFull) as error:
             # Half of something was done: nobody may be answered from this state.
             if isinstance(event, Received):
                 effects.append(CloseConnection(event.connection, "its log directory failed"))
-            self.broker.hosting.fail(getattr(error, "filename", None), str(error), now)
-            effects += self.broker.effects
-            self.broker.effects.clear()
+            self._fail(getattr(error, "filename", None), str(error), now)
+            effects += self.runtime.effects
+            self.runtime.effects.clear()
         return effects
+
+    def _fail(self, path: str | None, reason: str, now: Now) -> None:
+        """The disk erred."""
+        if self._broker is not None:
+            self._broker.hosting.fail(path, reason, now)
+        else:
+            self.runtime.effects.append(StopProcess(f"the metadata log is offline: {reason}"))
 
     def served_at(self, listener: str) -> Served:
         """Which APIs, in which versions, a listener serves."""
-        return self._role_at(listener).served
-
-    def _role_at(self, listener: str) -> Broker | QuorumController:
-        is_controllers = listener in self.broker.static_config.controller_names
-        return self.controller if is_controllers else self.broker
+        return self._roles[listener].served
 
     def stop(self, now: Now) -> list[Effect]:
         """Answer all that waits as if its time were up; nothing may be received any more."""
         effects: list[Effect] = []
         for delayed in list(self._places):
             if not delayed.waits_for_disk:
-                self.broker.purgatory.end(delayed, now)
+                self.runtime.purgatory.end(delayed, now)
         self._settle(now, effects)
         return effects
 
@@ -147,11 +181,11 @@ class Node:
     @property
     def next_deadline_ms(self) -> int:
         """When, by the monotonic clock, the node wants to be Ticked at the latest."""
-        return self.broker.alarm.time_ms
+        return self.runtime.alarm.time_ms
 
     def _receive(self, event: Received, now: Now, effects: list[Effect]) -> None:
         request = event.request
-        role = self._role_at(event.listener)
+        role = self._roles[event.listener]
         role.listener = event.listener
         try:
             if not isinstance(request, Request):
@@ -166,7 +200,9 @@ class Node:
             if request.message.__class__ is Undecoded:
                 answer: Answer | Slices[Answer] = self._decode_and_handle(request, event, now)
             elif isinstance(role, QuorumController):
+                role.connection = event.connection
                 answer = role.handle(request, now)
+                self.runtime.heed_timed()
             else:
                 answer = HANDLERS[request.key](request, role, now)
             if isinstance(answer, Message) and event.connection not in self._rows:
@@ -185,7 +221,7 @@ class Node:
         if isinstance(answer, Generator):
             slices = self._in_slices(waiting, answer, now)
             done = partial(self._done, event.connection, waiting)
-            job = self.broker.jobs.start(slices, now, done)
+            job = self.runtime.jobs.start(slices, now, done)
             if not job.is_done:
                 self._jobs[event.connection] = job
                 self._pause(event.connection)
@@ -199,7 +235,7 @@ class Node:
             request = yield from decode_large(request)
         except DecodeError as error:
             return Disconnect(str(error))
-        role = self._role_at(event.listener)
+        role = self._roles[event.listener]
         role.listener = event.listener
         if isinstance(role, QuorumController):
             answer = role.handle(request, now)
@@ -215,9 +251,9 @@ class Node:
                 return (yield from encode_large(waiting.request, answer))
             return answer
         except OSError as error:
-            if self.broker.log_dirs.is_fatal(error.filename):
+            if self._broker is None or self._broker.log_dirs.is_fatal(error.filename):
                 raise
-            self.broker.hosting.fail(error.filename, str(error), now)
+            self._fail(error.filename, str(error), now)
             return Disconnect("its log directory failed")
         except DiskFull as error:
             return Disconnect(str(error))
@@ -234,9 +270,9 @@ class Node:
         if isinstance(answer, Delayed):
             waiting.delayed = answer
             self._places[answer] = connection, waiting
-            self.broker.purgatory.add(answer)
+            self.runtime.purgatory.add(answer)
         elif isinstance(answer, Disconnect):
-            self.broker.effects.append(CloseConnection(connection, answer.reason))
+            self.runtime.effects.append(CloseConnection(connection, answer.reason))
         else:
             waiting.parts = answer or []
         self._send_ready(connection)
@@ -256,26 +292,26 @@ class Node:
     def _pause(self, connection: ConnectionId) -> None:
         if connection not in self._paused:
             self._paused.add(connection)
-            self.broker.effects.append(PauseReading(connection))
+            self.runtime.effects.append(PauseReading(connection))
 
     def _settle(self, now: Now, effects: list[Effect]) -> None:
         """Complete what this step made possible, until nothing more comes of it."""
-        broker = self.broker
-        while broker.woken:
-            if len(broker.woken) > WOKEN_AT_ONCE_MAX:
-                woken_fetches, broker.woken = broker.woken, {}
-                broker.jobs.start(self._look_at(woken_fetches, now), now)
+        while self._woken:
+            if len(self._woken) > WOKEN_AT_ONCE_MAX:
+                woken_fetches = dict(self._woken)
+                self._woken.clear()
+                self.runtime.jobs.start(self._look_at(woken_fetches, now), now)
                 break
-            woken, _ = broker.woken.popitem()
+            woken, _ = self._woken.popitem()
             woken.maybe_complete(now)
-        purgatory = broker.purgatory
+        purgatory = self.runtime.purgatory
         while purgatory.completed:
             completed, purgatory.completed = purgatory.completed, []
             for delayed in completed:
                 self._answer_delayed(delayed, now)
-        if broker.effects:
-            effects += broker.effects
-            broker.effects.clear()
+        if self.runtime.effects:
+            effects += self.runtime.effects
+            self.runtime.effects.clear()
 
     def _look_at(self, woken: dict[DelayedFetch, None], now: Now) -> Slices[None]:
         """Very many long polls of what has changed."""
@@ -296,7 +332,7 @@ class Node:
         assert delayed.answer is not None
         if delayed.is_large:
             slices = encode_large(waiting.request, delayed.answer)
-            self.broker.jobs.start(slices, now, partial(self._done, connection, waiting))
+            self.runtime.jobs.start(slices, now, partial(self._done, connection, waiting))
             return
         waiting.parts = encode_response(waiting.request, delayed.answer)
         self._send_ready(connection)
@@ -306,7 +342,7 @@ class Node:
         row = self._rows.get(connection)
         if row is None:
             return  # the client is gone
-        effects = self.broker.effects
+        effects = self.runtime.effects
         while row and row[0].parts is not None:
             parts = row.popleft().parts
             if parts:
@@ -321,7 +357,9 @@ class Node:
         if not row:
             del self._rows[connection]
 
-    def _forget(self, connection: ConnectionId) -> None:
+    def _forget(self, connection: ConnectionId, now: Now) -> None:
+        if self._controller is not None:
+            self._controller.disconnected(connection, now)
         self._paused.discard(connection)
         job = self._jobs.pop(connection, None)
         if job is not None:
@@ -329,4 +367,4 @@ class Node:
         for waiting in self._rows.pop(connection, ()):
             if waiting.delayed is not None:
                 self._places.pop(waiting.delayed, None)
-                self.broker.purgatory.cancel(waiting.delayed)
+                self.runtime.purgatory.cancel(waiting.delayed)

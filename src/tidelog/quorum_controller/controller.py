@@ -9,6 +9,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.events import ConnectionId
 from tidelog.metadata.image import MetadataImage
 from tidelog.quorum_controller.decisions import COMMIT_TIMEOUT_MS, Decider
 from tidelog.runtime.answers import Answer
@@ -38,6 +39,8 @@ class QuorumController:
         self.is_active = False
         self.listener = ""
         """By which the request came that is being handled."""
+        self.connection: ConnectionId = 0
+        """The same."""
         self.forwarder: int | None = None
         """The broker that handed it on, for a client of its own."""
         self._is_deciding = False
@@ -106,6 +109,9 @@ class QuorumController:
             self.runtime.jobs.start(answer, now, done)
         else:
             done(answer)
+
+    def disconnected(self, connection: ConnectionId, now: Now) -> None:
+        """A peer is gone: it may be a broker whose process is."""
 
     # Decisions.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from tidelog.env import DiskFull, Now, Rng
+from tidelog.env import DiskFull, Now, Rng, Work
 from tidelog.events import Effect, Flush, Flushed
-from tidelog.log.results import Unflushed
 from tidelog.runtime.alarm import NEVER, Alarm
 from tidelog.runtime.jobs import Jobs
 from tidelog.runtime.peers import Peers
@@ -14,6 +14,14 @@ from tidelog.runtime.purgatory import Purgatory
 from tidelog.runtime.schedule import Schedule
 
 FlushDone = Callable[[OSError | DiskFull | None, Now], None]
+
+
+class Timed(Protocol):
+    """A part of a node that keeps its own time."""
+
+    @property
+    def next_deadline_ms(self) -> int: ...
+    def tick(self, now: Now) -> None: ...
 
 
 class Runtime:
@@ -28,10 +36,12 @@ class Runtime:
         self.schedule = Schedule(self.alarm)
         self.jobs = Jobs(self.alarm)
         self.peers = Peers(self.effects, self.schedule)
+        self.timed: list[Timed] = []
+        """The quorum; others use the schedule."""
         self._flushes: dict[int, FlushDone] = {}
         self._flush_count = 0
 
-    def flush(self, work: tuple[Unflushed, ...], then: FlushDone) -> None:
+    def flush(self, work: tuple[Work, ...], then: FlushDone) -> None:
         """Have it made durable outside the step; then is called in a later one."""
         self._flush_count += 1
         self._flushes[self._flush_count] = then
@@ -44,8 +54,17 @@ class Runtime:
         """Do what is due."""
         self.schedule.run(now)
         self.purgatory.expire(now)
+        for part in self.timed:
+            if part.next_deadline_ms <= now.monotonic_ms:
+                part.tick(now)
         self.alarm.time_ms = min(
             (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
             default=NEVER,
         )
         self.jobs.run(now)
+        self.heed_timed()
+
+    def heed_timed(self) -> None:
+        """After whatever may have changed their deadlines."""
+        for part in self.timed:
+            self.alarm.not_later_than(part.next_deadline_ms)

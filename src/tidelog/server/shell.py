@@ -74,10 +74,10 @@ class Shell:
         self._judging = 0
         """Requests whose records are judged in a thread."""
         self._is_closed = False
-        self._recompressing = node.broker.hosting.recompressing
+        self._recompressing = node.broker.hosting.recompressing if node.config.is_broker else {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
-        self._alarm = node.broker.alarm
+        self._alarm = node.runtime.alarm
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {

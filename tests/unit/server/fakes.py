@@ -92,8 +92,10 @@ class ScriptedNode:
         self.is_busy = False
         self.alarm = Alarm()
         self.broker = SimpleNamespace(
-            alarm=self.alarm, hosting=SimpleNamespace(recompressing={}, by_name={}, by_id={})
+            hosting=SimpleNamespace(recompressing={}, by_name={}, by_id={})
         )
+        self.config = SimpleNamespace(is_broker=True)
+        self.runtime = SimpleNamespace(alarm=self.alarm)
 
     def step(self, event: Event, now: Now) -> list[Effect]:
         self.events.append(event)

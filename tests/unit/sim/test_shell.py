@@ -58,6 +58,7 @@ def test_the_node_is_told_of_a_connection_that_it_closed() -> None:
 
 def test_a_flush_happens_when_its_time_has_come() -> None:
     cluster = Cluster()
+    cluster.shell.advance(10)  # what comes of the first heartbeat
     cluster.shell.flush_ms = (7, 7)
     cluster.send(create_topic_request("t"))
     assert isinstance(cluster.shell.effects[-1], Flush)
