@@ -31,7 +31,7 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 
 USED_BY_TESTS = {
     "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
-    "tidelog.raft.config": "a node of a cluster will read it",
+    "tidelog.raft.raft": "nodes of a cluster will be made of it",
     "tidelog.controller.heartbeat": "the controller role will ask for it",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
