@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PARTS_MAX = 1024
 """Linux takes no more in one gathered write."""
 
+LOCK_ATTEMPTS_MAX = 10
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -186,6 +188,18 @@ class RealDisk:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def lock(self, path: str, /) -> None:
+        for _ in range(LOCK_ATTEMPTS_MAX):
+            fd = self._lock(path)
+            # A node of Apache's removes the file when it stops: if it did so while we waited for
+            # the lock, the next one would not see ours.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(path)):  # noqa: PTH116
+                    self._locks[path] = fd
+                    return
+            os.close(fd)
+        raise AlreadyLocked(f"{path} is removed again and again by another process")
+
+    def _lock(self, path: str) -> int:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # The first is what Java's FileLock takes, but one process may take it twice; the
@@ -198,11 +212,11 @@ class RealDisk:
         except BaseException:
             os.close(fd)
             raise
-        self._locks[path] = fd
+        return fd
 
     def unlock(self, path: str, /) -> None:
-        # The file stays, as with Kafka: were it removed, one who opened it before would hold a
-        # lock that nobody who comes later sees.
+        # The file stays: were it removed, one who opened it before would hold a lock that nobody
+        # who comes later sees.
         os.close(self._locks.pop(path))
 
     def usage(self, path: str, /) -> DiskUsage:

@@ -107,6 +107,31 @@ def test_who_came_while_a_lock_was_let_go_holds_it_against_the_next(tmp_path):
             RealDisk().lock(path)
 
 
+def test_the_lock_of_a_file_that_is_gone_is_none(tmp_path, monkeypatch):
+    path = f"{tmp_path}/.lock"
+    real = fcntl.lockf
+    found = []
+
+    def lockf(fd: int, operation: int) -> None:
+        found.append(fd)
+        if len(found) == 1:
+            (tmp_path / ".lock").unlink()  # as Apache's node does, which stops at this moment
+        real(fd, operation)
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    disk = RealDisk()
+    disk.lock(path)
+    with pytest.raises(AlreadyLocked):
+        RealDisk().lock(path)
+
+
+def test_a_file_that_goes_again_and_again_is_somebody_elses(tmp_path, monkeypatch):
+    path = f"{tmp_path}/.lock"
+    monkeypatch.setattr(fcntl, "lockf", lambda fd, operation: (tmp_path / ".lock").unlink())
+    with pytest.raises(AlreadyLocked):
+        RealDisk().lock(path)
+
+
 def test_usage(disk, folder):
     total, free = disk.usage(folder)
     assert 0 < free <= total
