@@ -244,6 +244,25 @@ def test_configs_change_and_change_back(client, partitions):
     assert {"num.partitions", "log.retention.ms"} <= names
 
 
+def test_a_broker_cordons_only_directories_that_it_has(client, node):
+    broker = Resource(ResourceType.BROKER, "1")
+
+    def cordon(value: str) -> BrokerError | None:
+        change = Change("cordoned.log.dirs", ConfigOperation.SET, value)
+        return client.run(alter_configs, {broker: [change]})[broker]
+
+    for value, said in (
+        ("/nowhere", "Missing entries : /nowhere"),
+        (f"{node.log_dir},*", "it must not contain other values"),
+    ):
+        refused = cordon(value)
+        assert refused is not None
+        assert refused.code is ErrorCode.INVALID_REQUEST
+        assert said in str(refused)
+    for value in (str(node.log_dir), "*", ""):
+        assert cordon(value) is None
+
+
 def own(client: Client, resource: Resource) -> dict[str, str | None]:
     entries = client.run(describe_configs, [resource])[resource]
     assert not isinstance(entries, BrokerError)

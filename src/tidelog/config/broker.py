@@ -182,12 +182,7 @@ class BrokerConfig(
             self._validate_broker()
 
     def _validate_broker(self) -> None:
-        unknown_dirs = {*self.cordoned_log_dirs} - {*self.data_dirs, "*"}
-        if unknown_dirs:
-            raise InvalidConfig(
-                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir:"
-                f" {', '.join(sorted(unknown_dirs))} is not"
-            )
+        self.validate_cordons()
         advertised = {endpoint.name for endpoint in self.advertised_endpoints}
         if self.inter_broker_name in self.controller_names:
             raise InvalidConfig("inter.broker.listener.name must not be a controller listener")
@@ -201,6 +196,21 @@ class BrokerConfig(
             raise InvalidConfig(
                 "advertised.listeners cannot use 0.0.0.0: nobody can connect to it;"
                 " name an address that clients reach"
+            )
+
+    def validate_cordons(self) -> None:
+        """Of a broker's directories, or all by *; in Kafka's words."""
+        cordoned = self.cordoned_log_dirs
+        if "*" in cordoned and len(cordoned) > 1:
+            raise InvalidConfig(
+                "When cordoned.log.dirs is set to *, it must not contain other values"
+            )
+        missing = [path for path in cordoned if path not in (*self.data_dirs, "*")]
+        if missing:
+            raise InvalidConfig(
+                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir."
+                f" Missing entries : {', '.join(missing)}"
+                f" (allowed: {', '.join(self.data_dirs)} or *)"
             )
 
     def topic_defaults(self) -> dict[str, Value]:

@@ -25,6 +25,7 @@ from tidelog.wire.messages import incremental_alter_configs as incremental
 from tidelog.wire.messages.create_topics import CreatableTopic
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 
 
 class Operation(IntEnum):
@@ -240,6 +241,8 @@ def decide(
             validate_topic_configs(after, current_config(image, config).topic_defaults())
         else:
             validate_broker_changes(resource, changes)
+            if CORDONED_LOG_DIRS in changes and resource.name == str(config.node_id):
+                validate_cordons(config, after)
     except InvalidConfig as invalid:
         raise Refused(ErrorCode.INVALID_CONFIG, str(invalid)) from None
     records: list[Message] = [
@@ -309,3 +312,11 @@ def validate_broker_changes(resource: Resource, changes: Changes) -> None:
                 f"The configuration value for {name} is longer than {VALUE_LENGTH_MAX} characters"
             )
         BROKER_KEYS[name].parse(value)
+
+
+def validate_cordons(config: BrokerConfig, own: Mapping[str, str]) -> None:
+    """Only a broker itself knows its directories: those of another are not looked at."""
+    try:
+        config.with_dynamic({}, own).validate_cordons()
+    except InvalidConfig as invalid:
+        raise Refused(ErrorCode.INVALID_REQUEST, str(invalid)) from None

@@ -124,7 +124,11 @@ def test_keys_of_kafka_without_meaning_are_named_and_others_refused():
         ({"inter_broker_listener_name": "CONTROLLER"}, "must not be a controller listener"),
         ({"inter_broker_listener_name": "OTHER"}, "not among the advertised listeners"),
         ({"listeners": "PLAINTEXT://0.0.0.0:1,CONTROLLER://:2"}, "cannot use 0.0.0.0"),
-        ({"log.dirs": "a,b", "cordoned.log.dirs": "b,c"}, "must be present in log.dirs"),
+        (
+            {"log.dirs": "a,b", "cordoned.log.dirs": "b,c"},
+            "must be present in log.dirs or log.dir. Missing entries : c (allowed: a, b or *)",
+        ),
+        ({"log.dirs": "a", "cordoned.log.dirs": "*,a"}, "it must not contain other values"),
         ({"log_segment_bytes": "5"}, "Value must be at least 1048576"),
     ],
 )

@@ -7,6 +7,7 @@ import random
 import pytest
 from tests.unit.config.test_broker import config
 from tests.unit.controller.scripts import (
+    APPEND,
     BROKER,
     DELETE,
     SET,
@@ -61,6 +62,31 @@ def test_a_brokers_bad_value_is_invalid_and_says_what_is_allowed(model, name, va
     code, message = result(model.ask(change(BROKER, "1", (name, SET, value))))
     assert code is ErrorCode.INVALID_CONFIG
     assert allowed in message
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("/data/b,/nowhere", "Missing entries : /nowhere (allowed: /data/a, /data/b or *)"),
+        ("*,/data/a", "When cordoned.log.dirs is set to *, it must not contain other values"),
+    ],
+)
+def test_a_broker_cordons_only_directories_that_it_has(model, value, said):
+    for operation in (SET, APPEND):
+        answer = model.ask(change(BROKER, "1", ("cordoned.log.dirs", operation, value)))
+        code, message = result(answer)
+        assert code is ErrorCode.INVALID_REQUEST
+        assert said in message
+    for good in ("/data/a", "/data/a,/data/b", "*", ""):
+        answer = model.ask(change(BROKER, "1", ("cordoned.log.dirs", SET, good)))
+        assert result(answer) == (ErrorCode.NONE, None)
+
+
+def test_another_brokers_directories_are_known_to_that_broker_alone(model):
+    model.write([broker(2)])
+    request = change(BROKER, "2", ("cordoned.log.dirs", SET, "/elsewhere"))
+    decision = finish(alter_configs_incrementally(model.image, request, config()))
+    assert result(decision.response) == (ErrorCode.NONE, None)
 
 
 def test_a_refused_resource_changes_nothing(model):
