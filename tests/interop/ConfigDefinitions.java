@@ -50,10 +50,7 @@ public class ConfigDefinitions {
             scope.equals("topic") ? LogConfig.configKeys() : AbstractKafkaConfig.CONFIG_DEF.configKeys();
         ConfigDef.ConfigKey key = keys.get(name);
         try {
-            Object parsed = ConfigDef.parseType(name, value, key.type);
-            if (key.validator != null) {
-                key.validator.ensureValid(name, parsed);
-            }
+            new ConfigDef().define(key).parse(Map.of(name, value));
             return null;
         } catch (ConfigException complaint) {
             return complaint.getMessage();

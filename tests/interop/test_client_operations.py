@@ -237,6 +237,10 @@ def test_configs_change_and_change_back(client, partitions):
     assert bad.code is ErrorCode.INVALID_CONFIG
     assert own(client, resource) == {"retention.ms": "54321"}
     back = Change("retention.ms", ConfigOperation.DELETE)
+    twice = Change("cleanup.policy", ConfigOperation.SET, "compact,delete,compact")
+    assert client.run(alter_configs, {resource: [back, twice]}) == {resource: None}
+    eventually(lambda: own(client, resource) == {"cleanup.policy": "compact,delete"})
+    back = Change("cleanup.policy", ConfigOperation.DELETE)
     assert client.run(alter_configs, {resource: [back]}) == {resource: None}
     eventually(lambda: own(client, resource) == {})
     broker = Resource(ResourceType.BROKER, "1")

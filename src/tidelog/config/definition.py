@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any
 
-from tidelog.config.valid import Valid, Value, format_value
+from tidelog.config.valid import Items, Valid, Value, format_value
 
 LONG_MAX = (1 << 63) - 1
 INT_MAX = (1 << 31) - 1
@@ -82,6 +82,9 @@ class ConfigKey:
     def parse(self, text: str) -> Value:
         """The value; InvalidConfig if it is not one that the key may hold."""
         value = parse_value(self, text)
+        if isinstance(self.valid, Items):
+            assert isinstance(value, tuple)
+            value = tuple(dict.fromkeys(value))
         complaint = self.valid.complaint(self.name, value) if self.valid is not None else None
         if complaint is not None:
             raise InvalidConfig(complaint)

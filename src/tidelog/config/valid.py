@@ -109,7 +109,7 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list whose items differ from each other and, with choices, are among these."""
+    """A list whose items are, with choices, among these. One that is there twice counts once."""
 
     choices: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -120,8 +120,6 @@ class Items:
         if not value and not self.may_be_empty:
             examples = f"[{', '.join(self.choices)}]" if self.choices else "any non-empty value"
             return f"Configuration '{name}' must not be empty. Valid values include: {examples}"
-        if len(set(value)) != len(value):
-            return f"Configuration '{name}' values must not be duplicated."
         for item in value:
             if not item:
                 return f"Configuration '{name}' values must not be empty."
@@ -131,8 +129,8 @@ class Items:
         return None
 
     def words(self) -> str:
-        choices = f"of {', '.join(self.choices)}" if self.choices else "of items that differ"
-        return choices if self.may_be_empty else f"{choices}, not empty"
+        choices = f"of {', '.join(self.choices)}" if self.choices else ""
+        return ", ".join(filter(None, (choices, "" if self.may_be_empty else "not empty")))
 
     def __str__(self) -> str:
         return f"[{', '.join(self.choices)}]" if self.choices else ""

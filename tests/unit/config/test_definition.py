@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tidelog.config.definition import ConfigKey, ConfigType, InvalidConfig
-from tidelog.config.valid import AtLeast, Between, Items, OneOf, format_value
+from tidelog.config.valid import (
+    AtLeast,
+    Between,
+    Items,
+    OneOf,
+    ThrottledReplicas,
+    format_value,
+)
 
 
 def key(kind: ConfigType, valid=None) -> ConfigKey:
@@ -56,8 +63,13 @@ def test_a_refusal_names_the_range():
         key(ConfigType.INT, Between(1, 17)).parse("18")
     with pytest.raises(InvalidConfig, match="String must be one of: red, blue"):
         key(ConfigType.STRING, OneOf(("red", "blue"))).parse("green")
-    with pytest.raises(InvalidConfig, match="must not be duplicated"):
-        key(ConfigType.LIST, Items()).parse("a,a")
+    with pytest.raises(InvalidConfig, match="must not be empty"):
+        key(ConfigType.LIST, Items()).parse("a,,a")
+
+
+def test_an_item_that_is_there_twice_counts_once():
+    assert key(ConfigType.LIST, Items()).parse("b,a,b") == ("b", "a")
+    assert key(ConfigType.LIST, ThrottledReplicas()).parse("0:1,0:1") == ("0:1", "0:1")
 
 
 def test_a_secret_is_not_shown():
