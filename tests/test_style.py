@@ -32,7 +32,7 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 USED_BY_TESTS = {
     "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
     "tidelog.raft.raft": "nodes of a cluster will be made of it",
-    "tidelog.controller.heartbeat": "the controller role will ask for it",
+    "tidelog.controller.unclean": "the controller role will log what it finds",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
 """Modules that ship before what uses them does, with the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller.brokers import is_stale
 from tidelog.controller.decision import CHANGE_COST, Decision, Refused
 from tidelog.controller.partition_change import RECOVERED, RECOVERING, Target
 from tidelog.controller.partitions import PartitionChanges
@@ -20,7 +21,7 @@ def alter_partition(
     image: MetadataImage, request: wire.AlterPartitionRequest, config: BrokerConfig
 ) -> Slices[Decision[wire.AlterPartitionResponse]]:
     """Each partition by itself; the answer carries what it is after the change."""
-    if image.broker_epoch(request.broker_id) != request.broker_epoch:
+    if is_stale(image, request.broker_id, request.broker_epoch):
         stale = wire.AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
         return Decision([], stale)
     changes = PartitionChanges(image, config)

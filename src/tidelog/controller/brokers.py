@@ -20,6 +20,12 @@ FENCED, UNFENCED = 1, -1
 Records = Slices[list[Message]]
 
 
+def is_stale(image: MetadataImage, broker_id: int, broker_epoch: int) -> bool:
+    """Whether a request is from a process that is not, or no longer, the registered one."""
+    broker = image.brokers.get(broker_id)
+    return broker is None or broker.broker_epoch != broker_epoch
+
+
 def shutdown_records(
     image: MetadataImage, broker_id: int, config: BrokerConfig, *, was_clean: bool
 ) -> Records:

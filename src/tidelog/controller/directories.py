@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller.decision import CHANGE_COST, LOOK_COST, Decision, Refused
-from tidelog.controller.partition_change import Target
+from tidelog.controller.decision import CHANGE_COST, Decision, Refused
+from tidelog.controller.partition_change import Election, Target
 from tidelog.controller.partitions import PartitionChanges, is_online
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import Broker, MetadataImage, PartitionState, TopicPartition
+from tidelog.metadata.image import Broker, MetadataImage, TopicPartition
 from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord
-from tidelog.metadata.records.topics import PartitionChangeRecord
 from tidelog.slices import Slices
 from tidelog.types import Uuid
 from tidelog.wire.declare import Message
@@ -37,7 +36,8 @@ def assign_replicas_to_dirs(
         code = ErrorCode.STALE_BROKER_EPOCH
     if broker is None or code is not ErrorCode.NONE:
         return Decision([], wire.AssignReplicasToDirsResponse(error_code=code, directories=()))
-    changes = PartitionChanges(image, config, removed=broker.broker_id)
+    changes = PartitionChanges(image, config)
+    without = PartitionChanges(image, config, removed=broker.broker_id)
     records: list[Message] = []
     directories = []
     for wanted in request.directories:
@@ -48,7 +48,7 @@ def assign_replicas_to_dirs(
                 place = TopicPartition(topic.topic_id, one.partition_index)
                 code = ErrorCode.NONE
                 try:
-                    records += assigned(changes, broker, place, wanted.id)
+                    records += assigned(changes, without, broker, place, wanted.id)
                 except Refused as refused:
                     code = refused.code
                 answers.append(
@@ -72,9 +72,13 @@ def assign_replicas_to_dirs(
 
 
 def assigned(
-    changes: PartitionChanges, broker: Broker, place: TopicPartition, directory: Uuid
+    changes: PartitionChanges,
+    without: PartitionChanges,
+    broker: Broker,
+    place: TopicPartition,
+    directory: Uuid,
 ) -> list[Message]:
-    """The records by which a replica of the broker lies in a directory."""
+    """The records by which a replica of the broker lies in a directory; without it, if need be."""
     if changes.image.topic_by_id(place.topic_id) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     state = changes.find(*place)
@@ -83,53 +87,22 @@ def assigned(
     broker_id = broker.broker_id
     if broker_id not in state.replicas:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    records: list[Message] = []
-    moved = directory_change(place, state, broker_id, directory)
     # Where the directory is gone that it lay in, so are its records: it begins anew in this one,
     # and an ELR that counts on it would elect an empty log. (Kafka's does.)
-    is_emptied = moved is not None and not is_online(broker, state.directory(broker_id))
+    was = state.directory(broker_id)
+    is_emptied = was != directory and not is_online(broker, was)
+    records: list[Message] = []
+    moved = changes.build(place, state, Target(directory=(broker_id, directory)), Election.ONLINE)
     if moved is not None:
         records.append(moved)
         state = changes.replay(state, moved)
     if is_emptied or not is_online(broker, directory):
         left = tuple(node for node in state.isr if node != broker_id)
         lost = frozenset({broker_id} if is_emptied else ())
-        out = changes.build(place, state, Target(isr=left), unclean_shutdown=lost)
+        out = without.build(place, state, Target(isr=left), unclean_shutdown=lost)
         if out is not None:
             records.append(out)
             changes.replay(state, out)
-    return records
-
-
-def directory_change(
-    place: TopicPartition, state: PartitionState, broker_id: int, directory: Uuid
-) -> PartitionChangeRecord | None:
-    if state.directory(broker_id) == directory:
-        return None
-    directories = tuple(
-        directory if replica == broker_id else state.directory(replica)
-        for replica in state.replicas
-    )
-    return PartitionChangeRecord(
-        topic_id=place.topic_id, partition_id=place.partition, directories=directories
-    )
-
-
-def assign_directories(
-    image: MetadataImage, broker_id: int, places: Mapping[TopicPartition, Uuid]
-) -> Slices[list[Message]]:
-    """The same for a broker in the controller's own process, which knows its directories."""
-    if image.metadata_version < DIRECTORIES_SINCE:
-        return []
-    records: list[Message] = []
-    for place, directory in places.items():
-        yield LOOK_COST
-        state = image.partition_by_id(*place)
-        if state is None or broker_id not in state.replicas:
-            continue  # deleted or moved meanwhile
-        record = directory_change(place, state, broker_id, directory)
-        if record is not None:
-            records.append(record)
     return records
 
 

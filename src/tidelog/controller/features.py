@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.controller.decision import Decision, Refused
+from tidelog.controller.registration import CONTROLLERS_REGISTER_SINCE
 from tidelog.errors import ErrorCode
-from tidelog.metadata.features import FEATURES, KRAFT_VERSION, METADATA_VERSION
-from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.records.cluster import FeatureLevelRecord
+from tidelog.metadata.features import ELR_VERSION, FEATURES, KRAFT_VERSION, METADATA_VERSION
+from tidelog.metadata.image import BROKER_RESOURCE, MetadataImage
+from tidelog.metadata.records.brokers import BrokerFeature, ControllerFeature
+from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -27,16 +32,40 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
+METADATA_CHANGES = (8, 11, 13, 14, 15, 17, 23, 30)
+"""The levels of metadata.version that write what the one before does not understand: to go back
+behind one would lose that."""
+OFF = (0, 0)
+DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}
+
+
+class Quorum(NamedTuple):
+    """What the controller knows of those who have to agree, beside what is in the image."""
+
+    node_id: int
+    voter_ids: Sequence[int] = ()
+    kraft_version: int = 0
+
+
 def update_features(
-    image: MetadataImage, request: UpdateFeaturesRequest, node_id: int
+    image: MetadataImage,
+    request: UpdateFeaturesRequest,
+    config: BrokerConfig,
+    *,
+    voter_ids: Sequence[int] = (),
+    kraft_version: int = 0,
 ) -> Decision[UpdateFeaturesResponse]:
-    """All or nothing: the first feature that cannot change refuses the request."""
+    """All or nothing: the first feature that cannot change refuses the request. Every broker that
+    is registered and every controller must understand what comes."""
+    quorum = Quorum(config.node_id, voter_ids, kraft_version)
+    proposed = dict(image.features.items())
+    proposed |= {update.feature: update.max_version_level for update in request.feature_updates}
     records: list[Message] = []
     try:
         for update in request.feature_updates:
-            require_possible(image, update, node_id)
+            require_possible(image, update, quorum, proposed)
             if update.feature == KRAFT_VERSION:
-                require_quorum_unchanged(update, request.validate_only)
+                require_quorum_unchanged(update, quorum, request.validate_only)
             elif update.max_version_level != image.feature_level(update.feature):
                 records.append(
                     FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
@@ -47,6 +76,8 @@ def update_features(
             f" {refused.message}"
         )
         return Decision([], UpdateFeaturesResponse(error_code=refused.code, error_message=message))
+    if proposed.get(ELR_VERSION, 0) > 0 and not image.elr_is_on:
+        records = [*agreed_min_isr(image, config.min_insync_replicas), *records]
     results = tuple(
         UpdatableFeatureResult(
             # Kafka spells out the lack of an error here, and here alone.
@@ -62,9 +93,32 @@ def update_features(
     return Decision([] if request.validate_only else records, response)
 
 
-def require_quorum_unchanged(update: FeatureUpdateKey, validate_only: bool) -> None:
+def agreed_min_isr(image: MetadataImage, min_insync_replicas: int) -> list[Message]:
+    """Eligible leader replicas need one least ISR on all nodes: the cluster's, no broker's own."""
+    name = "min.insync.replicas"
+    records: list[Message] = []
+    if name not in image.cluster_configs():
+        records.append(
+            ConfigRecord(
+                resource_type=BROKER_RESOURCE,
+                resource_name="",
+                name=name,
+                value=str(min_insync_replicas),
+            )
+        )
+    for (kind, resource), values in image.configs.items_from((BROKER_RESOURCE, "")):
+        if kind != BROKER_RESOURCE:
+            break
+        if resource and name in values:
+            records.append(
+                ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=None)
+            )
+    return records
+
+
+def require_quorum_unchanged(update: FeatureUpdateKey, quorum: Quorum, validate_only: bool) -> None:
     """kraft.version is a control record of the quorum, not one of the controller's."""
-    if update.max_version_level and not validate_only:
+    if update.max_version_level > quorum.kraft_version and not validate_only:
         raise Refused(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Invalid update version {update.max_version_level} for feature {KRAFT_VERSION}."
@@ -72,63 +126,91 @@ def require_quorum_unchanged(update: FeatureUpdateKey, validate_only: bool) -> N
         )
 
 
-def require_possible(image: MetadataImage, update: FeatureUpdateKey, node_id: int) -> None:
+def require_possible(
+    image: MetadataImage, update: FeatureUpdateKey, quorum: Quorum, proposed: Mapping[str, int]
+) -> None:
     name, level = update.feature, update.max_version_level
-    refusal = complaint(image, name, level, node_id) or direction(image, update)
+    current = quorum.kraft_version if name == KRAFT_VERSION else image.feature_level(name)
+    # Version 0 of the request said it by a flag.
+    kind = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if kind not in tuple(UpgradeType)[1:]:
+        refusal: str | None = "The controller does not support the given upgrade type."
+    elif level < 0:
+        refusal = "A feature version cannot be less than 0."
+    else:
+        refusal = (
+            complaint(image, name, level, quorum)
+            or direction(level, current, UpgradeType(kind))
+            or missing(name, level, proposed)
+        )
     if refusal is not None:
         refusal = f"Invalid update version {level} for feature {name}. {refusal}"
-    elif name == METADATA_VERSION and level < image.metadata_version:
+    elif name == METADATA_VERSION and any(level < one <= current for one in METADATA_CHANGES):
         why = (
             "Unsafe metadata downgrade is not supported in this version."
-            if update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE
+            if kind == UpgradeType.UNSAFE_DOWNGRADE
             else "Refusing to perform the requested downgrade because it might delete metadata"
             " information."
         )
-        refusal = (
-            f"Unsupported metadata.version downgrade from {image.metadata_version} to {level}."
-            f" {why}"
-        )
+        refusal = f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
     if refusal is not None:
         raise Refused(ErrorCode.INVALID_UPDATE_VERSION, refusal)
 
 
-def complaint(image: MetadataImage, name: str, level: int, node_id: int) -> str | None:
+def complaint(image: MetadataImage, name: str, level: int, quorum: Quorum) -> str | None:
     """Who does not understand this level."""
-    supported = FEATURES.get(name)
-    if supported is None:
-        return f"Local controller {node_id} does not support this feature."
-    if level < 0:
-        return "A feature version cannot be less than 0."
-    if name == KRAFT_VERSION and level == 0:
-        return None
-    if not supported.level_min <= level <= supported.level_max:
-        return (
-            f"Local controller {node_id} only supports versions"
-            f" {supported.level_min}-{supported.level_max}"
-        )
-    for broker in image.brokers.values():
-        for one in broker.features:
-            outside = not one.min_supported_version <= level <= one.max_supported_version
-            if one.name == name and outside:
-                return (
-                    f"Broker {broker.broker_id} only supports versions"
-                    f" {one.min_supported_version}-{one.max_supported_version}"
-                )
+    own = FEATURES.get(name)
+    ranges = [
+        (f"Local controller {quorum.node_id}", (own.level_min, own.level_max) if own else OFF)
+    ]
+    ranges += [
+        (f"Broker {one.broker_id}", supported(one.features, name)) for one in image.brokers.values()
+    ]
+    if image.metadata_version >= CONTROLLERS_REGISTER_SINCE:
+        ranges += [
+            (f"Controller {one.controller_id}", supported(one.features, name))
+            for one in image.controllers.values()
+            if one.controller_id != quorum.node_id
+        ]
+    for who, (least, most) in ranges:
+        if not least <= level <= most:
+            if most == 0:
+                return f"{who} does not support this feature."
+            return f"{who} only supports versions {least}-{most}"
+    known = {quorum.node_id, *image.controllers}
+    for voter_id in quorum.voter_ids:
+        if image.metadata_version >= CONTROLLERS_REGISTER_SINCE and voter_id not in known:
+            return f"controller {voter_id} has not registered, and may not support this feature"
     return None
 
 
-def direction(image: MetadataImage, update: FeatureUpdateKey) -> str | None:
+def supported(
+    features: Sequence[BrokerFeature] | Sequence[ControllerFeature], name: str
+) -> tuple[int, int]:
+    """The levels that a node has registered; who does not know a feature has it off."""
+    for one in features:
+        if one.name == name:
+            return one.min_supported_version, one.max_supported_version
+    return OFF
+
+
+def direction(level: int, current: int, kind: UpgradeType) -> str | None:
     """Whether the caller allowed to go where this goes."""
-    current = image.feature_level(update.feature)
-    # Version 0 of the request said it by a flag.
-    kind = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
-    if kind not in tuple(UpgradeType)[1:]:
-        return "The controller does not support the given upgrade type."
-    if update.max_version_level < current and kind == UpgradeType.UPGRADE:
+    if level < current and kind is UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"
             " either safe or unsafe downgrade."
         )
-    if update.max_version_level > current and kind != UpgradeType.UPGRADE:
+    if level > current and kind is not UpgradeType.UPGRADE:
         return "Can't downgrade to a newer version."
+    return None
+
+
+def missing(name: str, level: int, proposed: Mapping[str, int]) -> str | None:
+    """What else the level needs."""
+    if name not in FEATURES:
+        return f"Feature {name} not found."
+    other, least = DEPENDENCIES.get((name, level), ("", 0))
+    if proposed.get(other, 0) < least:
+        return f"{name} could not be set to {level} because it depends on {other} level {least}"
     return None

@@ -27,10 +27,13 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = "shutdown now"
 
 
-def state_of(broker: Broker) -> BrokerState:
+NOT_STOPPING: Offset = -1
+
+
+def state_of(broker: Broker, shutdown_offset: Offset) -> BrokerState:
     if broker.fenced:
         return BrokerState.FENCED
-    if broker.in_controlled_shutdown:
+    if shutdown_offset != NOT_STOPPING:
         return BrokerState.CONTROLLED_SHUTDOWN
     return BrokerState.UNFENCED
 
@@ -40,31 +43,29 @@ def heartbeat(
     request: BrokerHeartbeatRequest,
     config: BrokerConfig,
     *,
-    shutdown_offset: Offset = -1,
+    shutdown_offset: Offset = NOT_STOPPING,
     active_offset_min: Offset = -1,
 ) -> Slices[Decision[BrokerHeartbeatResponse]]:
     """The answer, and what changes with it. The offsets are of sessions, so the caller's to keep:
-    of the last record that took this broker's leaderships, and what every active broker has
-    read."""
+    of the last record that took this broker's leaderships (since it was unfenced), and what every
+    active broker has read."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         stale = BrokerHeartbeatResponse(
             error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False
         )
         return Decision([], stale)
-    after = yield from next_state(
-        image,
-        broker,
-        request,
-        all_know=active_offset_min >= shutdown_offset,
-    )
+    before = state_of(broker, shutdown_offset)
+    all_know = active_offset_min >= shutdown_offset
+    after = yield from next_state(image, broker, request, before, all_know=all_know)
     online = [one for one in broker.log_dirs if one not in request.offline_log_dirs]
     records = yield from directories_offline(image, broker.broker_id, online, config)
     for offset, record in enumerate(records, image.offset + 1):
         # Nobody is to be elected where its directory has just failed.
         image = replay(image, record, offset, image.epoch)
         yield CHANGE_COST
-    records += yield from transition(image, broker, after, config)
+    if after is not before:
+        records += yield from transition(image, broker.broker_id, after, config)
     records += cordon_directories(image, broker.broker_id, request.cordoned_log_dirs)
     response = BrokerHeartbeatResponse(
         error_code=ErrorCode.NONE,
@@ -76,11 +77,16 @@ def heartbeat(
 
 
 def next_state(
-    image: MetadataImage, broker: Broker, request: BrokerHeartbeatRequest, *, all_know: bool
+    image: MetadataImage,
+    broker: Broker,
+    request: BrokerHeartbeatRequest,
+    before: BrokerState,
+    *,
+    all_know: bool,
 ) -> Slices[BrokerState]:
     """What a heartbeat leads to. A broker that stops may go once all active brokers know that it
     leads nothing any more."""
-    match state_of(broker):
+    match before:
         case BrokerState.FENCED:
             if request.want_shut_down:
                 return BrokerState.SHUTDOWN_NOW
@@ -103,16 +109,13 @@ def next_state(
 
 
 def transition(
-    image: MetadataImage, broker: Broker, after: BrokerState, config: BrokerConfig
+    image: MetadataImage, broker_id: int, after: BrokerState, config: BrokerConfig
 ) -> Slices[list[Message]]:
-    """The records by which a broker comes from its state to the next."""
-    broker_id, before = broker.broker_id, state_of(broker)
+    """The records by which a broker comes to another state."""
     match after:
-        case BrokerState.CONTROLLED_SHUTDOWN:
-            # Once more if it is there already: a controller that died may have got half-way.
-            return (yield from begin_controlled_shutdown(image, broker_id, config))
-        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW if after is not before:
+        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             return (yield from fence(image, broker_id, config))
-        case BrokerState.UNFENCED if after is not before:
+        case BrokerState.UNFENCED:
             return (yield from unfence(image, broker_id, config))
-    return []
+        case BrokerState.CONTROLLED_SHUTDOWN:
+            return (yield from begin_controlled_shutdown(image, broker_id, config))

@@ -45,7 +45,8 @@ class Target(NamedTuple):
     removing_replicas: tuple[int, ...] | None = None
     adding_replicas: tuple[int, ...] | None = None
     recovery_state: int | None = None
-    directories: tuple[Uuid, ...] | None = None
+    directory: tuple[int, Uuid] | None = None
+    """A broker, and where its replica lies now."""
 
 
 NO_TARGET = Target()
@@ -63,11 +64,12 @@ class PartitionChange:
     min_isr: int
     """min.insync.replicas, but not more than there are replicas."""
     elr_is_on: bool
+    directory_of: Callable[[int], Uuid]
+    """Where a replica goes that is new to a broker."""
     target: Target = NO_TARGET
     election: Election = Election.ONLINE
     unclean_shutdown: frozenset[int] = frozenset()
     """Brokers that may have lost records: out of ISR and ELR with them."""
-    directory_of: Callable[[int], Uuid] | None = None
 
     def __post_init__(self) -> None:
         before, target = self.before, self.target
@@ -98,6 +100,8 @@ class PartitionChange:
         if self.elr_is_on:
             self._update_elr()
         self._elect()
+        if not self.elr_is_on:
+            self.elr = ()
         # Without a new leader a shrunken replica list bumps the leader epoch all the same: the
         # removed replica must not be counted by a leader that does not know.
         lost = set(self.before.replicas) - set(self.replicas)
@@ -107,21 +111,25 @@ class PartitionChange:
         return self._record()
 
     def _complete_reassignment(self) -> None:
-        """As soon as all replicas that are to stay are in sync."""
+        """As soon as all replicas that are to come are in sync; where fewer come than go, all that
+        are to stay must be, so that a partition does not end with fewer than it seems to have."""
         if not self.removing and not self.adding:
             return
         isr = tuple(node for node in self.isr if node not in self.removing)
         replicas = tuple(node for node in self.replicas if node not in self.removing)
-        if isr and replicas and set(isr) >= set(replicas):
+        awaited = replicas if len(self.adding) < len(self.removing) else self.adding
+        if isr and replicas and set(isr) >= {*awaited, *self.adding}:
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 
     def _update_elr(self) -> None:
         if len(self.isr) >= self.min_isr:
-            self.elr = self.last_known_elr = ()
+            self.elr = ()
             return
-        # Who was in the ISR when it was large enough holds all that was acknowledged since.
-        candidates = {*self.before.eligible_leader_replicas, *self.before.isr}
+        # Who was in the ISR when it was large enough holds all that was acknowledged since, as
+        # long as it is a replica. (Kafka keeps who was moved away, and would elect it with an empty
+        # log if it is moved back.)
+        candidates = {*self.before.eligible_leader_replicas, *self.before.isr} & {*self.replicas}
         self.elr = tuple(sorted(candidates - {*self.isr} - self.unclean_shutdown))
 
     def _elect(self) -> None:
@@ -168,10 +176,9 @@ class PartitionChange:
         """Who led last is who may be asked when everybody else is gone."""
         if not self.elr_is_on:
             return
-        leader = self.before.leader if self.leader == UNCHANGED_LEADER else self.leader
-        if leader != NO_LEADER:
+        if self.leader >= 0:
             self.last_known_elr = ()
-        elif self.before.leader != NO_LEADER:
+        elif self.leader == NO_LEADER != self.before.leader and not self.last_known_elr:
             self.last_known_elr = (self.before.leader,)
 
     def _record(self) -> PartitionChangeRecord | None:
@@ -179,36 +186,35 @@ class PartitionChange:
         # Without ELR the last ISR is kept when nobody is left: it says who may lead again.
         keeps_isr = not self.isr and not self.elr_is_on
         isr = self.isr if self.isr_is_elected else changed(self.isr, before.isr)
-        replicas = changed(self.replicas, before.replicas)
         record = PartitionChangeRecord(
             partition_id=self.partition_id,
             topic_id=self.topic_id,
             isr=None if keeps_isr else isr,
             leader=self.leader,
-            replicas=replicas,
+            replicas=changed(self.replicas, before.replicas),
             removing_replicas=changed(self.removing, before.removing_replicas),
             adding_replicas=changed(self.adding, before.adding_replicas),
             leader_recovery_state=self.recovery_state,
-            directories=self._directories(replicas is not None),
+            directories=self._directories(),
             eligible_leader_replicas=changed(self.elr, before.eligible_leader_replicas),
             last_known_elr=changed(self.last_known_elr, before.last_known_elr),
         )
         nothing = PartitionChangeRecord(partition_id=self.partition_id, topic_id=self.topic_id)
         return None if record == nothing else record
 
-    def _directories(self, replicas_changed: bool) -> tuple[Uuid, ...] | None:
+    def _directories(self) -> tuple[Uuid, ...] | None:
         """They follow the replicas; a replica that is new gets its broker's."""
-        if self.target.directories is not None:
-            return changed(self.target.directories, self.before.directories)
-        if not replicas_changed:
+        before = self.before
+        if self.replicas == before.replicas and self.target.directory is None:
             return None
-        known = set(self.before.replicas)
-        return tuple(
-            self.before.directory(node)
-            if node in known or self.directory_of is None
-            else self.directory_of(node)
-            for node in self.replicas
+        known = {node: before.directory(node) for node in before.replicas}
+        if self.target.directory is not None:
+            node, directory = self.target.directory
+            known[node] = directory
+        directories = tuple(
+            known[node] if node in known else self.directory_of(node) for node in self.replicas
         )
+        return changed(directories, before.directories)
 
 
 def changed(after: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...] | None:

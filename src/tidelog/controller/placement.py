@@ -1,7 +1,8 @@
 """Where the replicas of new partitions go: Kafka's striped placement over racks and brokers.
 
 Leaders and replicas spread evenly over racks, then over the brokers of a rack; fenced brokers
-only get replicas that no other is left for, and never the first. Chance is injected.
+only get replicas that no other is left for, and never the first; those that are about to stop get
+none. Chance is injected.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Racks:
         for broker in image.brokers.values():
             if broker.log_dirs and set(broker.log_dirs) <= set(broker.cordoned_log_dirs or ()):
                 continue  # every directory is closed to new replicas
+            if broker.in_controlled_shutdown and not broker.fenced:
+                continue  # it goes, but may come back: once it is fenced it counts again
             unfenced, fenced = members.setdefault(broker.rack or "", ([], []))
             (fenced if broker.fenced else unfenced).append(broker.broker_id)
         self.racks = [Rack(*members[name]) for name in sorted(members)]

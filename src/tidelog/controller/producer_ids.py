@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.controller.brokers import is_stale
 from tidelog.controller.decision import Decision
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage
@@ -20,7 +21,7 @@ def allocate_producer_ids(
 ) -> Decision[AllocateProducerIdsResponse]:
     """The next block, which is nobody else's from the commit of its record on."""
     code = ErrorCode.NONE
-    if image.broker_epoch(request.broker_id) != request.broker_epoch:
+    if is_stale(image, request.broker_id, request.broker_epoch):
         code = ErrorCode.STALE_BROKER_EPOCH
     elif image.next_producer_id > PRODUCER_ID_MAX - BLOCK_SIZE:
         code = ErrorCode.UNKNOWN_SERVER_ERROR  # "Exhausted all producerIds"

@@ -15,7 +15,9 @@ from tidelog.controller.features import update_features
 from tidelog.controller.topic_changes import create_partitions, delete_topics
 from tidelog.controller.topics import create_topics
 from tidelog.metadata.delta import replay_all
+from tidelog.metadata.features import FEATURES
 from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.records.brokers import BrokerFeature
 from tidelog.slices import finish
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.codec import decode, encode
@@ -50,7 +52,16 @@ class Model:
         self.rng = rng
         self.records: list[Message] = []
         self.image = MetadataImage.empty()
-        self.write([*features(), broker(1), config(4, "", "min.insync.replicas", "1")])
+        known = tuple(
+            BrokerFeature(
+                name=name,
+                min_supported_version=feature.level_min,
+                max_supported_version=feature.level_max,
+            )
+            for name, feature in FEATURES.items()
+        )
+        default = config(4, "", "min.insync.replicas", "1")
+        self.write([*features(), broker(1, features=known), default])
 
     def write(self, records: list[Message]) -> None:
         self.records += records
@@ -75,7 +86,7 @@ class Model:
             case DescribeConfigsRequest():
                 return finish(describe_configs(image, request, node))
             case UpdateFeaturesRequest():
-                decision = update_features(image, request, node.node_id)
+                decision = update_features(image, request, node)
             case ListConfigResourcesRequest():
                 return finish(list_config_resources(image, request.resource_types))
             case _:
