@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.alter_isr import AlterIsr
 from tidelog.broker.automatic_topics import AutomaticTopics
-from tidelog.broker.controller_channel import ControllerChannel
 from tidelog.broker.directory_reports import DirectoryReports
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
+from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
@@ -20,6 +20,7 @@ from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage
 from tidelog.replica.partition import Partition
+from tidelog.runtime.controller_channel import ControllerChannel
 from tidelog.runtime.metadata import Metadata
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
@@ -72,6 +73,7 @@ class Broker:
         self.directory_reports = DirectoryReports(self)
         self.lifecycle = Lifecycle(self)
         self.upkeep = Upkeep(self)
+        metadata.acted_upon_by(MetadataFollower(self))
         self.listener = config.inter_broker_name
         """By which the request came that is being handled."""
         self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[ErrorCode], None]]]] = {}

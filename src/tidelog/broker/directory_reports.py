@@ -30,16 +30,16 @@ class DirectoryReports:
 
     def add(self, place: TopicPartition, directory_id: Uuid, now: Now) -> None:
         self._untold[place] = directory_id
-        if not self._is_asking:
-            # A little later: more of them are made in the same step, and there may be no epoch yet.
+        self.begin(now)
+
+    def begin(self, now: Now) -> None:
+        """As soon as this broker is registered, in a step of its own: there may be more to come."""
+        if self._untold and not self._is_asking and self._broker.broker_epoch >= 0:
             self._is_asking = True
             self._broker.schedule.at(now.monotonic_ms, self._tell)
 
     def _tell(self, now: Now) -> None:
         broker = self._broker
-        if broker.broker_epoch < 0:
-            broker.schedule.at(now.monotonic_ms + RETRY_MS, self._tell)
-            return
         told = dict(list(self._untold.items())[:PLACES_MAX])
         by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
         for place, directory_id in told.items():

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidelog.partitions")
 
 OPEN_COST = 1000
+ADOPT_COST = 20
 CONFIG_COST = 60
 REMOVE_COST = 100
 REMOVE_TREE_COST = 20
@@ -104,10 +105,21 @@ class Hosting:
                 yield from self._reconfigure(record, now)
         self._begin_to_follow(now)
 
-    def adopt(self, now: Now) -> None:
-        """At the start: everything that the metadata places here."""
-        for place, _ in self.broker.image.partitions_of(self.broker.node_id):
-            self._follow(place.topic_id, place.partition, now)
+    def reload(self, now: Now) -> Slices[None]:
+        """Bring everything to where the metadata has it, whatever happened before."""
+        image = self.broker.image
+        for topic_id in list(self._indexes):
+            if image.topic_by_id(topic_id) is None:
+                yield from self._remove_topic(topic_id, now)
+        for place, _ in image.partitions_of(self.broker.node_id):
+            self._changed[place.topic_id, place.partition] = None
+            self._indexes.setdefault(place.topic_id, {})[place.partition] = None
+            yield 1
+        while self._changed and not self._without_room:
+            self._follow(*next(iter(self._changed)), now)
+            yield ADOPT_COST
+        self._begin_to_follow(now)
+        yield from self._reconfigure_topics(list(self._indexes))
 
     def _begin_to_follow(self, now: Now) -> None:
         if self._changed and not self._is_following:
@@ -167,6 +179,7 @@ class Hosting:
             self._changed[topic.topic_id, index] = None  # there may be another directory
             self.fail(log_dir.path, f"cannot make {topic.name}-{index}: {error}", now)
             return None
+        opened.config = config  # it was loaded before the topic's configs were known
         opened.rng = broker.rng
         opened.segments.active.roll_jitter_ms = config.roll_jitter_ms(broker.rng)
         partition = Partition(
@@ -258,6 +271,10 @@ class Hosting:
             topics = [] if changed is None else [changed.topic_id]
         else:
             return
+        yield from self._reconfigure_topics(topics)
+
+    def _reconfigure_topics(self, topics: list[Uuid]) -> Slices[None]:
+        broker, image = self.broker, self.broker.image
         for topic_id in topics:
             topic = image.topic_by_id(topic_id)
             if topic is None:

@@ -26,6 +26,14 @@ log = logging.getLogger("tidelog.lifecycle")
 PURPOSE = "heartbeats"
 """A connection of their own: when it breaks, the controller asks whether this process is gone."""
 RETRY_MS = 100
+HOPELESS = frozenset(
+    {
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_REGISTRATION,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Refusals that asking again does not change."""
 
 
 class BrokerState(Enum):
@@ -60,22 +68,10 @@ class Lifecycle:
         self._refused: ErrorCode | None = None
         self._stopped: Callable[[Now], None] | None = None
 
-    def begin(self, now: Now) -> None:
-        """From now on the metadata is read; registering has to succeed in time."""
-        timeout_ms = self._broker.config.initial_broker_registration_timeout_ms
-        self._give_up_ms = now.monotonic_ms + timeout_ms
-
     def caught_up(self, now: Now) -> None:
         """What was committed before this start has been read."""
         if self.state is BrokerState.STARTING:
-            self.state = BrokerState.REGISTERING
-            self._register(now)
-
-    def registered(self, broker_epoch: int, now: Now) -> None:
-        """By a node that is its own controller, before it serves."""
-        self.state = BrokerState.RUNNING
-        self.broker_epoch, self.is_fenced = broker_epoch, False
-        self._beat_at(now.monotonic_ms)
+            self._begin_to_register(now)
 
     def metadata_changed(self, now: Now) -> None:
         """Whether this broker's registration is among what it has read."""
@@ -109,6 +105,13 @@ class Lifecycle:
 
     # Registration.
 
+    def _begin_to_register(self, now: Now) -> None:
+        """It has to succeed in time."""
+        self.state = BrokerState.REGISTERING
+        timeout_ms = self._broker.config.initial_broker_registration_timeout_ms
+        self._give_up_ms = now.monotonic_ms + timeout_ms
+        self._register(now)
+
     def _register(self, now: Now) -> None:
         request = broker_request(self._broker, self.incarnation_id)
         self._ask(request, self._registered, now)
@@ -124,11 +127,12 @@ class Lifecycle:
                 log.info("registered with broker epoch %d", self.broker_epoch)
                 self.metadata_changed(now)
                 self.beat_soon(now)
+                self._broker.directory_reports.begin(now)
                 return
         if code is not self._refused:
             self._refused = code
             log.warning("the controller does not register this broker: %s", code.name)
-        if now.monotonic_ms >= self._give_up_ms:
+        if code in HOPELESS or now.monotonic_ms >= self._give_up_ms:
             reason = f"the controller does not register this broker: {code.name}"
             self._broker.effects.append(StopProcess(reason))
             return
@@ -168,9 +172,8 @@ class Lifecycle:
             elif code is ErrorCode.STALE_BROKER_EPOCH and self.state is not BrokerState.STOPPING:
                 # Another process has this id, or somebody unregistered it.
                 log.warning("broker epoch %d is not valid any more", self.broker_epoch)
-                self.state, self.broker_epoch, self.is_fenced = BrokerState.REGISTERING, -1, True
-                self.begin(now)
-                self._broker.schedule.at(now.monotonic_ms + RETRY_MS, self._register)
+                self.broker_epoch, self.is_fenced = -1, True
+                self._begin_to_register(now)
                 return
             else:
                 log.warning("a heartbeat was refused: %s", code.name)

@@ -100,7 +100,9 @@ def is_cordoned(path: str, config: BrokerConfig) -> bool:
     return path in config.cordoned_log_dirs or config.cordoned_log_dirs == ALL
 
 
-def open_log_dirs(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> LogDirs:
+def open_log_dirs(
+    config: BrokerConfig, disk: Disk, rng: Rng, now: Now, cluster_id: str | None = None
+) -> LogDirs:
     """Locked, and ours: empty ones are formatted. Raises CannotLoad, MalformedFile."""
     paths = tuple(dict.fromkeys(config.data_dirs))
     found = {path: LogDir(disk, path) for path in dict.fromkeys((config.metadata_dir, *paths))}
@@ -117,7 +119,7 @@ def open_log_dirs(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> LogDi
             if path == config.metadata_dir:
                 raise CannotLoad(f"{path}: {error}") from error
             log.error("log directory %s is offline: %s", path, error)
-    cluster_id = _cluster_id(config, known) or format_uuid(random_uuid(rng))
+    cluster_id = _cluster_id(config, known) or cluster_id or _new_cluster_id(config, rng)
     for path, properties in known.items():
         if properties is None:
             properties = _format(found[path], config, cluster_id, rng, now)
@@ -131,6 +133,16 @@ def open_log_dirs(config: BrokerConfig, disk: Disk, rng: Rng, now: Now) -> LogDi
     log_dirs = LogDirs(paths, online, found[config.metadata_dir])
     log_dirs.cluster_id = cluster_id
     return log_dirs
+
+
+def _new_cluster_id(config: BrokerConfig, rng: Rng) -> str:
+    """A node that is a cluster alone may choose one; others would choose another."""
+    if {voter.node_id for voter in config.voters} - {config.node_id} or not config.is_controller:
+        raise CannotLoad(
+            f"{config.metadata_dir} is empty, and other nodes belong to the cluster: format it with"
+            " `tidelog format --cluster-id ID FILE`, with the same ID on every node"
+        )
+    return format_uuid(random_uuid(rng))
 
 
 def _cluster_id(config: BrokerConfig, known: dict[str, MetaProperties | None]) -> str | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import re
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,13 +24,15 @@ from tidelog.cli.properties import parse_properties
 from tidelog.disk import RealDisk
 from tidelog.env import AlreadyLocked
 from tidelog.log.log_dir import LOCK
+from tidelog.metadata.format import random_uuid
+from tidelog.types import format_uuid
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
 
 HOST = "127.0.0.1"
 MARKER = "cluster.properties"
-"""In the data directory: of how many nodes it is."""
+"""In the data directory: of how many nodes it is, and the id that they were formatted with."""
 READY_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 30
 POLL_SECONDS = 0.02
@@ -66,6 +70,7 @@ class LocalCluster:
         ]
         self._ports = range(port, port + 2 * nodes)
         self._running: dict[int, Node] = {}
+        self._cluster_id: str | None = None
 
     def run(self, say: Say) -> int:
         """Until Ctrl-C, SIGTERM or the last node's death; the exit code."""
@@ -79,7 +84,7 @@ class LocalCluster:
             from tidelog.server.run import run
 
             for node in self.nodes:
-                self._running[_fork(node, run)] = node
+                self._running[_fork(node, partial(run, cluster_id=self._cluster_id))] = node
             self._wait_until_ready(say)
             count = f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}"
             say(f"Tidelog is ready at {self.bootstrap_servers} ({count}, data in {self.data_dir})")
@@ -131,7 +136,9 @@ class LocalCluster:
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             if marker.exists():
-                before = parse_properties(marker.read_text("utf-8")).get("nodes", "?")
+                known = parse_properties(marker.read_text("utf-8"))
+                self._cluster_id = known.get("cluster.id")
+                before = known.get("nodes", "?")
                 if before != str(len(self.nodes)):
                     raise CannotStart(
                         f"{self.data_dir} holds a cluster of {before} nodes: start it with "
@@ -143,7 +150,9 @@ class LocalCluster:
                     "choose an empty or a new --data-dir"
                 )
             else:
-                marker.write_text(f"nodes={len(self.nodes)}\n", "utf-8")
+                self._cluster_id = format_uuid(random_uuid(random.SystemRandom()))
+                lines = f"nodes={len(self.nodes)}\ncluster.id={self._cluster_id}\n"
+                marker.write_text(lines, "utf-8")
         except OSError as error:
             raise CannotStart(f"{self.data_dir}: {error.strerror}") from None
 

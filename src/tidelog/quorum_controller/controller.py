@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import logging
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar, cast
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller.activation import activation_records
 from tidelog.controller.decision import Decision
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import ConnectionId
 from tidelog.metadata.image import MetadataImage
 from tidelog.quorum_controller.decisions import COMMIT_TIMEOUT_MS, Decider
+from tidelog.quorum_controller.self_registration import SelfRegistration
 from tidelog.runtime.answers import Answer
+from tidelog.runtime.controller_channel import ControllerChannel
 from tidelog.runtime.jobs import STEP_COST_MAX
 from tidelog.runtime.metadata import Metadata
 from tidelog.runtime.purgatory import Delayed
@@ -23,14 +27,24 @@ from tidelog.wire.declare import Message
 from tidelog.wire.messages.update_features import UpdateFeaturesResponse
 from tidelog.wire.request import Request, Served
 
+log = logging.getLogger("tidelog.controller")
+
 R = TypeVar("R")
 
 
 class QuorumController:
     """Everything here changes inside `node.step` alone."""
 
+    channel: ControllerChannel
+    """The way to the active controller, set by whoever makes both."""
+
     def __init__(
-        self, config: BrokerConfig, cluster_id: str, metadata: Metadata, runtime: Runtime
+        self,
+        config: BrokerConfig,
+        cluster_id: str,
+        metadata: Metadata,
+        runtime: Runtime,
+        bootstrap: Sequence[Message],
     ) -> None:
         self.static_config = config
         self.cluster_id = cluster_id
@@ -46,6 +60,11 @@ class QuorumController:
         self._is_deciding = False
         self._config = config
         self._configs: Any = None
+        self._bootstrap = bootstrap
+        """What the directory was formatted with: a new cluster's first records."""
+        self._self_registration = SelfRegistration(self)
+        metadata.controller = self
+        metadata.acted_upon_by(self)
 
     @property
     def node_id(self) -> int:
@@ -113,6 +132,38 @@ class QuorumController:
     def disconnected(self, connection: ConnectionId, now: Now) -> None:
         """A peer is gone: it may be a broker whose process is."""
 
+    # Metadata.
+
+    def activate(self, now: Now) -> None:
+        """Write what was left undone before anything else; only then is this the active one."""
+        self.is_active = True
+        log.info("the active controller is here, epoch %d", self.metadata.raft.epoch)
+        self.runtime.jobs.start(self.in_turn(lambda: self._complete(now)), now)
+        self.channel.leader_changed(now)
+
+    def _complete(self, now: Now) -> Slices[None]:
+        min_insync = self.static_config.min_insync_replicas
+        records = activation_records(self.latest, self._bootstrap, min_insync)
+        yield from self.metadata.append(records, now)
+
+    def deactivate(self, now: Now) -> None:
+        self.is_active = False
+        log.info("the active controller is not here any more")
+
+    def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
+        return
+        yield
+
+    def reload(self, now: Now) -> Slices[None]:
+        return
+        yield
+
+    def caught_up(self, now: Now) -> None:
+        self._self_registration.check(now)
+
+    def leader_changed(self, now: Now) -> None:
+        self.channel.leader_changed(now)
+
     # Decisions.
 
     def in_turn(self, decide: Callable[[], Slices[R]]) -> Slices[R]:
@@ -144,10 +195,13 @@ class QuorumController:
         if not decision.records and not self.metadata.has_pending:
             return cast(Message, decision.response)
         delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
-        purgatory = self.runtime.purgatory
-        error = yield from self.metadata.append(
-            decision.records, now, lambda _: purgatory.complete(delayed, decision.response)
-        )
+
+        def told(error: ErrorCode, now: Now) -> None:
+            is_done = error is ErrorCode.NONE
+            answer = decision.response if is_done else delayed.failed(error)
+            self.runtime.purgatory.complete(delayed, cast(Message, answer))
+
+        error = yield from self.metadata.append(decision.records, now, told)
         return delayed if error is ErrorCode.NONE else delayed.failed(error)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env import Now
 from tidelog.quorum_controller.decisions import DECIDERS
-from tidelog.quorum_controller.handlers import deciding, envelope
+from tidelog.quorum_controller.handlers import deciding, envelope, quorum
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.handlers import api_versions, cluster, configs
 from tidelog.slices import Slices
@@ -27,6 +27,7 @@ CONTROLLER_HANDLERS: dict[int, ControllerHandler] = {
     ApiKey.ENVELOPE: envelope.envelope,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: deciding.list_partition_reassignments,
     **dict.fromkeys(DECIDERS, deciding.decide),
+    **dict.fromkeys(quorum.RAFT_METHODS, quorum.quorum),
 }
 
 CONTROLLER_SERVED: Served = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.errors import ErrorCode
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import (
@@ -46,17 +48,13 @@ def refuse_each(message: Message, code: ErrorCode) -> Message | None:
                 )
             )
         case delete_topics.DeleteTopicsRequest():
-            named = tuple(
-                delete_topics.DeletableTopicResult(name=name, error_code=code)
-                for name in message.topic_names
-            )
+            named = [delete_topics.DeleteTopicState(name=name) for name in message.topic_names]
             return delete_topics.DeleteTopicsResponse(
-                responses=named
-                + tuple(
+                responses=tuple(
                     delete_topics.DeletableTopicResult(
                         name=one.name, topic_id=one.topic_id, error_code=code
                     )
-                    for one in message.topics
+                    for one in (*named, *message.topics)
                 )
             )
         case create_partitions.CreatePartitionsRequest():
@@ -69,12 +67,7 @@ def refuse_each(message: Message, code: ErrorCode) -> Message | None:
         case alter_configs.AlterConfigsRequest():
             return alter_configs.AlterConfigsResponse(
                 responses=tuple(
-                    alter_configs.AlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=None,
-                        resource_type=one.resource_type,
-                        resource_name=one.resource_name,
-                    )
+                    alter_configs.AlterConfigsResourceResponse(error_code=code, **_resource(one))
                     for one in message.resources
                 )
             )
@@ -82,15 +75,22 @@ def refuse_each(message: Message, code: ErrorCode) -> Message | None:
             return incremental_alter_configs.IncrementalAlterConfigsResponse(
                 responses=tuple(
                     incremental_alter_configs.AlterConfigsResourceResponse(
-                        error_code=code,
-                        error_message=None,
-                        resource_type=one.resource_type,
-                        resource_name=one.resource_name,
+                        error_code=code, **_resource(one)
                     )
                     for one in message.resources
                 )
             )
     return None
+
+
+def _resource(
+    one: alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource,
+) -> dict[str, Any]:
+    return {
+        "error_message": None,
+        "resource_type": one.resource_type,
+        "resource_name": one.resource_name,
+    }
 
 
 def refuse_whole(message: Message, code: ErrorCode) -> Message:

@@ -44,6 +44,9 @@ class Schedule:
         for task in due:
             task(now)
 
+    def is_due(self, now: Now) -> bool:
+        return bool(self._tasks) and self._tasks[0][0] <= now.monotonic_ms
+
     @property
     def next_ms(self) -> int | None:
         return self._tasks[0][0] if self._tasks else None

@@ -29,8 +29,9 @@ STOP_SECONDS_MAX = 10.0
 """What requests in flight get to be answered in, and slow readers to read."""
 
 
-def run(config: BrokerConfig) -> int:
-    """Blocks until SIGTERM or SIGINT; the exit code."""
+def run(config: BrokerConfig, cluster_id: str | None = None) -> int:
+    """Blocks until SIGTERM or SIGINT; the exit code. Empty directories are formatted for the
+    cluster of that id."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -38,15 +39,15 @@ def run(config: BrokerConfig) -> int:
     )
     _raise_file_limit()
     try:
-        return uvloop.run(_serve(config))
+        return uvloop.run(_serve(config, cluster_id))
     except CannotLoad as error:
         log.error("%s", error)
         return 1
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     disk = RealDisk()
-    node = load_node(config, disk, random.SystemRandom(), now())
+    node = load_node(config, disk, random.SystemRandom(), now(), cluster_id)
     shell = Shell(
         node,
         disk,

@@ -14,6 +14,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.events import Flush, Flushed, Ticked
 from tidelog.loading import load_node, stop_node
 from tidelog.node import Node
 from tidelog.replica.partition import Partition
@@ -41,9 +42,11 @@ def fill(path: Path) -> None:
         name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
     node.broker.controller.ask(CreateTopicsRequest(topics=(topic,)), lambda *_: None, NOW)
-    metadata = node.broker.metadata
-    metadata.log.flush(NOW)
-    metadata.committed_up_to(metadata.log.log_end_offset, NOW)
+    for effect in node.step(Ticked(), NOW):
+        if isinstance(effect, Flush):
+            for work in effect.work:
+                work.flush(RealDisk())
+            node.step(Flushed(effect.token), NOW)
     hosted = partition(node)
     assert isinstance(hosted, Partition)
     for number in range(10):

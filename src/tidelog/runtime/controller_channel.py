@@ -43,6 +43,8 @@ class Quorum(Protocol):
     """Who knows where the active controller is."""
 
     @property
+    def leader_id(self) -> int: ...
+    @property
     def leader_address(self) -> tuple[str, int] | None: ...
 
 
@@ -135,7 +137,8 @@ class ControllerChannel:
             waiting.then(PeerFailure.TIMED_OUT, now)
         elif self._local is not None and self._local.is_active:
             self._local.ask(waiting.message, partial(self._answered, waiting), now)
-        elif address is None:
+        elif address is None or self._quorum.leader_id == self._node_id:
+            # Nobody is known, or the one of this node has still to read what others decided.
             self._send_later(waiting, now)
         else:
             peer = self._runtime.peers.peer(*address, str(self._node_id), waiting.purpose)
