@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.errors import ErrorCode
+from tidelog.types import ZERO_UUID
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import (
     add_raft_voter,
@@ -48,7 +49,10 @@ def refuse_each(message: Message, code: ErrorCode) -> Message | None:
                 )
             )
         case delete_topics.DeleteTopicsRequest():
-            named = [delete_topics.DeleteTopicState(name=name) for name in message.topic_names]
+            named = [
+                delete_topics.DeleteTopicState(name=name, topic_id=ZERO_UUID)
+                for name in message.topic_names
+            ]
             return delete_topics.DeleteTopicsResponse(
                 responses=tuple(
                     delete_topics.DeletableTopicResult(
