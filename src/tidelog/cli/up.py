@@ -9,7 +9,7 @@ import click
 
 from tidelog.cli.properties import parse_assignments
 
-NODES_SERVED_MAX = 1
+NODES_SERVED_MAX = 9
 """More need the quorum and replication, which this version does not have."""
 
 
