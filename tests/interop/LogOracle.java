@@ -67,7 +67,6 @@ public class LogOracle {
                 System.out.println(error.getClass().getSimpleName());
             }
         }
-        System.exit(0);
     }
 
     static MemoryRecords records(String hex) {

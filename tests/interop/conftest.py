@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.process import NodeProcess
 from tests.interop.tidelog_node import TidelogNode
 
@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     importlib.import_module("kafka")
 
 
-SERVERS: dict[str, type[NodeProcess]] = {"tidelog": TidelogNode, "apache": ApacheKafka}
+SERVERS: dict[str, type[NodeProcess]] = {"tidelog": TidelogNode, "apache": ApacheNode}
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import re
 import zipfile
 from typing import Any
 
-from tests.interop.apache import maven_jar
+from tests.interop.jars import kafka_jar
 from tidelog.wire.declare import Message, Struct
 from tidelog.wire.schema import Array, Blob, Field, FieldType, Fixed, Nested, Text, fields_of
 
@@ -25,10 +25,10 @@ LETTERS = {
 }
 
 
-def theirs(artifact: str, folder: str) -> dict[str, dict[str, Any]]:
+def theirs(jar_name: str, folder: str) -> dict[str, dict[str, Any]]:
     """The definitions in a folder of a jar, by name."""
     found = {}
-    with zipfile.ZipFile(maven_jar(artifact)) as jar:
+    with zipfile.ZipFile(kafka_jar(jar_name)) as jar:
         for name in jar.namelist():
             if re.fullmatch(rf"{folder}/\w+\.json", name):
                 text = re.sub(r"^\s*//.*$", "", jar.read(name).decode(), flags=re.MULTILINE)

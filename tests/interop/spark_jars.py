@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.interop.apache import maven_jar
+from tests.interop.jars import CACHE, fetched
 
 SPARK_VERSION = "4.2.0"
 CONNECTOR_JARS = (
@@ -19,4 +19,4 @@ token provider of 4.0.0 is the newest that can be had everywhere; the connector 
 
 def connector_jars() -> tuple[Path, ...]:
     """The connector and what it needs."""
-    return tuple(maven_jar(artifact) for artifact in CONNECTOR_JARS)
+    return fetched(CACHE / "spark" / SPARK_VERSION, CONNECTOR_JARS, alone=True)

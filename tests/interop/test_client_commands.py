@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.apache import ApacheKafka, run_tool
+from tests.interop.apache import ApacheNode, run_tool
 from tests.interop.suite import SECONDS_MAX, eventually, new_topic
 
 pytestmark = pytest.mark.interop
@@ -23,7 +23,7 @@ Command = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with ApacheKafka(java_options=("-Xmx512m",)) as node:
+    with ApacheNode() as node:
         yield node.bootstrap_servers
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.process import NodeProcess
 from tests.interop.suite import HUNDRED_THOUSAND, SECONDS_MAX, eventually, new_topic
 from tests.interop.tidelog_node import TidelogNode
@@ -64,7 +64,6 @@ from tidelog.wire.compression import Compression
 
 pytestmark = pytest.mark.interop
 
-SMALL_HEAP = ("-Xmx512m",)
 BATCH_RECORDS = 200
 LONG_AGO_MS = 1_000_000
 
@@ -72,7 +71,7 @@ LONG_AGO_MS = 1_000_000
 @pytest.fixture(scope="module", params=["apache", "tidelog"])
 def node(request: pytest.FixtureRequest) -> Iterator[NodeProcess]:
     is_apache = request.param == "apache"
-    with ApacheKafka(java_options=SMALL_HEAP) if is_apache else TidelogNode() as found:
+    with ApacheNode() if is_apache else TidelogNode() as found:
         yield found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import CACHE
+from tests.interop.jars import CACHE
 from tests.interop.suite import (
     SECONDS_MAX,
     Acks,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import kafka_classpath, run_java
+from tests.interop.jvm import run_program
 from tidelog.config.broker import BROKER_KEYS, broker_synonyms
 from tidelog.config.definition import ConfigKey, ConfigType, InvalidConfig
 from tidelog.config.topic import TOPIC_KEYS
@@ -16,7 +15,7 @@ from tidelog.config.unused import UNUSED
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = Path(__file__).with_name("ConfigDefinitions.java")
+PROGRAM = "ConfigDefinitions"
 OURS = {"topic": TOPIC_KEYS, "broker": BROKER_KEYS}
 
 DEFAULTS_OF_OURS = {
@@ -27,7 +26,7 @@ DEFAULTS_OF_OURS = {
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[tuple[str, str], dict[str, Any]]:
-    printed = run_java(PROGRAM, classpath=list(kafka_classpath())).decode()
+    printed = run_program(PROGRAM).decode()
     rows = [json.loads(line) for line in printed.splitlines()]
     return {(row["scope"], row["name"]): row for row in rows}
 
@@ -100,9 +99,7 @@ def test_values_are_refused_as_kafka_refuses_them() -> None:
         json.dumps({"scope": scope, "name": key.name, "value": value})
         for scope, key, value in cases
     ]
-    printed = run_java(
-        PROGRAM, "values", classpath=list(kafka_classpath()), stdin="\n".join(lines).encode()
-    )
+    printed = run_program(PROGRAM, "values", stdin="\n".join(lines).encode())
     verdicts = [json.loads(line) for line in printed.decode().splitlines()]
     assert len(verdicts) == len(cases) > 5000
     differences = []

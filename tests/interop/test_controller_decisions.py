@@ -7,12 +7,11 @@ import json
 import random
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import QUIET, TOOL_OPTIONS, kafka_classpath
+from tests.interop.jvm import QUIET, TOOL_OPTIONS, classpath, compiled
 from tests.unit.config.test_broker import config
 from tests.unit.metadata.lives import broker, features, partition, uuid
 from tests.unit.metadata.lives import config as config_record
@@ -41,7 +40,6 @@ from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest,
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = Path(__file__).with_name("ControllerDecisions.java")
 MAIN = "org.apache.kafka.controller.ControllerDecisions"
 BROKERS = range(1, 6)
 TOPICS = range(1, 5)
@@ -54,13 +52,9 @@ EVERYTHING = 1 << 40
 class Apache:
     """A controller that answers line by line."""
 
-    def __init__(self, classes: Path) -> None:
-        classpath = ":".join(map(str, kafka_classpath()))
-        subprocess.run(
-            ["javac", "-nowarn", "-cp", classpath, "-d", str(classes), str(PROGRAM)], check=True
-        )
+    def __init__(self) -> None:
         self.process = subprocess.Popen(
-            ["java", *TOOL_OPTIONS, QUIET, "-cp", f"{classes}:{classpath}", MAIN],
+            ["java", *TOOL_OPTIONS, QUIET, "-cp", classpath(compiled()), MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -82,8 +76,8 @@ class Apache:
 
 
 @pytest.fixture
-def apache(tmp_path: Path) -> Iterator[Apache]:
-    made = Apache(tmp_path)
+def apache() -> Iterator[Apache]:
+    made = Apache()
     yield made
     made.process.kill()
     made.process.communicate()

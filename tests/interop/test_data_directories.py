@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.interop.apache import CLUSTER_ID, ApacheKafka, run_tool
+from tests.interop.apache import CLUSTER_ID, ApacheNode, run_tool
 from tests.interop.exchange import Exchange
 from tests.interop.process import NodeProcess
 from tests.interop.suite import eventually
@@ -335,14 +335,14 @@ def change_hands(
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_apache_takes_over_what_ours_wrote(tmp_path: Path, ending: str) -> None:
     """And ours what Apache has made of it."""
-    owners = (TidelogNode, ApacheKafka, TidelogNode)
+    owners = (TidelogNode, ApacheNode, TidelogNode)
     change_hands((owner(tmp_path, properties=PROPERTIES) for owner in owners), ending=ending)
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_ours_takes_over_what_apache_wrote(tmp_path: Path, ending: str) -> None:
     """And Apache what ours has made of it."""
-    owners = (ApacheKafka, TidelogNode, ApacheKafka)
+    owners = (ApacheNode, TidelogNode, ApacheNode)
     change_hands((owner(tmp_path, properties=PROPERTIES) for owner in owners), ending=ending)
 
 
@@ -385,7 +385,7 @@ def test_a_directory_of_another_format(tmp_path: Path, form: str, first: str) ->
         begin = Formatted(tmp_path, properties=PROPERTIES)
         begin.options = options
         quorum(begin).format()
-        kinds = [TidelogNode, ApacheKafka, TidelogNode, ApacheKafka]
+        kinds = [TidelogNode, ApacheNode, TidelogNode, ApacheNode]
         for owner in kinds[:3] if first == "ours" else kinds[1:]:
             yield quorum(owner(tmp_path, properties=PROPERTIES))
 
@@ -400,7 +400,7 @@ def test_what_groups_and_transactions_have_left(tmp_path: Path) -> None:
     def found(talk: Talk) -> Any:
         return talk.everything(), talk.committed(place)
 
-    with ApacheKafka(tmp_path, properties=PROPERTIES | few) as node:
+    with ApacheNode(tmp_path, properties=PROPERTIES | few) as node:
         with Exchange(node.bootstrap_servers) as exchange:
             talk = Talk(exchange)
             talk.create("t", 1)
@@ -414,7 +414,7 @@ def test_what_groups_and_transactions_have_left(tmp_path: Path) -> None:
         with Exchange(node.bootstrap_servers) as exchange:
             assert found(Talk(exchange)) == left
         node.stop()
-    with ApacheKafka(tmp_path, properties=PROPERTIES | few) as node:
+    with ApacheNode(tmp_path, properties=PROPERTIES | few) as node:
         with Exchange(node.bootstrap_servers) as exchange:
             assert found(Talk(exchange)) == left
         consumer = Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": "readers"})
@@ -444,9 +444,9 @@ def use_groups_and_transactions(servers: str, topic: str) -> None:
     consumer.close()
 
 
-@pytest.mark.parametrize("first", [TidelogNode, ApacheKafka])
+@pytest.mark.parametrize("first", [TidelogNode, ApacheNode])
 def test_several_directories(tmp_path: Path, first: type[NodeProcess]) -> None:
-    second = ApacheKafka if first is TidelogNode else TidelogNode
+    second = ApacheNode if first is TidelogNode else TidelogNode
     paths = ",".join(str(tmp_path / name) for name in ("data", "more", "third"))
     properties = PROPERTIES | {"log.dirs": paths}
     owners = (owner(tmp_path, properties=properties) for owner in (first, second, first))
@@ -455,7 +455,7 @@ def test_several_directories(tmp_path: Path, first: type[NodeProcess]) -> None:
 
 
 def test_apache_takes_over_a_dynamic_quorum_that_ours_made(tmp_path: Path) -> None:
-    owners = (TidelogNode, ApacheKafka, TidelogNode)
+    owners = (TidelogNode, ApacheNode, TidelogNode)
     change_hands(
         (dynamic(owner(tmp_path, properties=PROPERTIES)) for owner in owners),
         ending="stop",
@@ -472,10 +472,10 @@ def test_a_metadata_log_that_begins_with_a_snapshot(tmp_path: Path) -> None:
     }
 
     def owners() -> Iterator[NodeProcess]:
-        yield ApacheKafka(tmp_path, properties=PROPERTIES | often)
+        yield ApacheNode(tmp_path, properties=PROPERTIES | often)
         cut_below_newest_snapshot(tmp_path / "data" / "__cluster_metadata-0")
         yield TidelogNode(tmp_path, properties=PROPERTIES)
-        yield ApacheKafka(tmp_path, properties=PROPERTIES)
+        yield ApacheNode(tmp_path, properties=PROPERTIES)
         yield TidelogNode(tmp_path, properties=PROPERTIES)
 
     change_hands(owners(), ending="stop")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import CLIENT_JARS, run_java
 from tests.interop.definitions import assert_as_defined, theirs
+from tests.interop.jvm import run_program
 from tidelog.errors import ErrorCode
 from tidelog.wire import headers
 from tidelog.wire.api import APIS, DATA_MODULES, Listener, request_class, response_class
@@ -31,7 +30,7 @@ def ours() -> dict[str, type[Message]]:
 
 @pytest.fixture(scope="module")
 def definitions() -> dict[str, dict[str, Any]]:
-    return theirs(CLIENT_JARS[0], "common/message")
+    return theirs("kafka-clients", "common/message")
 
 
 def test_every_message_is_declared(definitions: dict[str, dict[str, Any]]) -> None:
@@ -54,7 +53,7 @@ def test_api_is_as_defined(api: Any, definitions: dict[str, dict[str, Any]]) -> 
 
 
 def test_error_codes_are_kafkas() -> None:
-    printed = run_java(Path(__file__).with_name("Errors.java")).decode().split("\n")
+    printed = run_program("Errors").decode().split("\n")
     rows = [line.split() for line in printed if line]
     assert {(code.value, code.name, code.is_retriable) for code in ErrorCode} == {
         (int(code), name, retriable == "true") for code, name, retriable in rows

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.exchange import Exchange, comparable
 from tests.interop.suite import SECONDS_MAX, TIMESTAMP_MS
 from tidelog.broker.router import SERVED
@@ -51,7 +51,7 @@ TIMEOUT_MS = SECONDS_MAX * 1000
 
 @pytest.fixture(scope="module")
 def apache() -> Iterator[Exchange]:
-    with ApacheKafka() as node, Exchange(node.bootstrap_servers) as exchange:
+    with ApacheNode() as node, Exchange(node.bootstrap_servers) as exchange:
         yield exchange
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.exchange import Exchange, comparable
 from tests.interop.process import NodeProcess
 from tests.interop.test_data_directories import Place, Talk
@@ -149,7 +149,7 @@ def wait_until_leaderless(exchange: Exchange, place: Place) -> None:
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
-    expected = after_a_failure(ApacheKafka, tmp_path / "apache")
+    expected = after_a_failure(ApacheNode, tmp_path / "apache")
     found = after_a_failure(TidelogNode, tmp_path / "ours")
     for name, answer in expected.items():
         assert found[name] == answer, name

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.apache import kafka_classpath, run_java
+from tests.interop.jvm import run_program
 from tests.unit.log.log_samples import built, marker, produced
 from tidelog.disk import RealDisk
 from tidelog.env import Now
@@ -25,7 +25,6 @@ from tidelog.wire.compression import Compression
 
 pytestmark = pytest.mark.interop
 
-ORACLE = Path(__file__).with_name("LogOracle.java")
 TOPIC_ID = Uuid(bytes(range(16)))
 WALL_MS = int(time.time() * 1000) // 1000 * 1000
 NOW = Now(0, WALL_MS)
@@ -55,12 +54,11 @@ def oracle(
 ) -> list[str]:
     """What Apache's log on that directory answers."""
     arguments = (str(directory), str(is_clean).lower(), str(recovery_point), str(log_start_offset))
-    printed = run_java(
-        ORACLE,
+    printed = run_program(
+        "LogOracle",
         *arguments,
         format_uuid(TOPIC_ID),
         *configs,
-        classpath=list(kafka_classpath()),
         stdin="".join(f"{command}\n" for command in commands).encode(),
     )
     answers = printed.decode().splitlines()

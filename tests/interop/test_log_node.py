@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.suite import SECONDS_MAX
 from tests.interop.test_log_apache import NOW, WALL_MS
 from tests.unit.log.log_samples import built
@@ -78,7 +78,7 @@ def rows_of(log: Log) -> Rows:
     return rows
 
 
-def open_copy(node: ApacheKafka, folder: Path, *, was_clean: bool) -> LogDir:
+def open_copy(node: ApacheNode, folder: Path, *, was_clean: bool) -> LogDir:
     shutil.copytree(node.log_dir, folder)
     directory = LogDir(RealDisk(), str(folder))
     directory.open()
@@ -95,7 +95,7 @@ def test_ours_opens_what_apache_wrote(tmp_path):
         "zstd": {"compression.type": "zstd"},
         "idempotent": {"enable.idempotence": True, "compression.type": "lz4"},
     }
-    with ApacheKafka(tmp_path / "apache") as node:
+    with ApacheNode(tmp_path / "apache") as node:
         expected = {}
         for topic, settings in kinds.items():
             create(node.bootstrap_servers, topic)
@@ -123,7 +123,7 @@ def test_ours_opens_what_apache_wrote(tmp_path):
 @pytest.mark.parametrize("trusts_indexes", [True, False])
 def test_apache_serves_a_partition_that_ours_wrote(tmp_path, trusts_indexes):
     """With our indexes, epochs and snapshots believed, and with all but the batches rebuilt."""
-    with ApacheKafka(tmp_path / "apache") as node:
+    with ApacheNode(tmp_path / "apache") as node:
         create(node.bootstrap_servers, "tides")
         node.stop()
         partition = node.log_dir / "tides-0"

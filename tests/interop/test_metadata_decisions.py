@@ -8,13 +8,12 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.suite import SECONDS_MAX
 from tests.unit.controller.scripts import SCRIPTS, Model, transcript
 from tidelog.config.broker import BrokerConfig
@@ -26,8 +25,8 @@ from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 pytestmark = pytest.mark.interop
-LOOK_SECONDS = 0.1
-LOOKS_MAX = 300
+LOOK_SECONDS = 0.02
+LOOKS_MAX = 1500
 """How often a broker is asked that has not yet taken over what its controller has answered."""
 
 
@@ -63,19 +62,6 @@ class Connection:
             assert part, "the node closed the connection"
             received += part
         return received
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    with ApacheKafka(properties={"log.retention.hours": "100", "num.partitions": "2"}) as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def connection(kafka: ApacheKafka) -> Iterator[Connection]:
-    opened = Connection(kafka.bootstrap_servers)
-    yield opened
-    opened.socket.close()
 
 
 def as_sent(answer: Message) -> Message:
@@ -123,43 +109,60 @@ def agree(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_answers_agree(name: str, kafka: ApacheKafka, connection: Connection) -> None:
-    model = Model(BrokerConfig.from_properties(kafka.properties), random.Random(1))
+class Exchanged(NamedTuple):
+    """A request, and the answers."""
+
+    request: Message
+    ours: Any
+    theirs: Any
+    transcript: list[str]
+    """Of their answer."""
+
+
+@pytest.fixture(scope="module")
+def conversations() -> dict[str, list[Exchanged]]:
+    """Every script, on a node that has seen nothing else."""
+    with ApacheNode(properties={"log.retention.hours": "100", "num.partitions": "2"}) as node:
+        connection = Connection(node.bootstrap_servers)
+        model = Model(BrokerConfig.from_properties(node.properties), random.Random(1))
+        found = {
+            name: [exchange(request, model, connection) for request in script(name)]
+            for name, script in SCRIPTS.items()
+        }
+        connection.socket.close()
+    return found
+
+
+def exchange(request: Message, model: Model, connection: Connection) -> Exchanged:
     known = model.known_keys() - {"listeners"}  # its default is ours
-    for number, request in enumerate(SCRIPTS[name](name)):
-        ours = comparable(without_what_is_ours_alone(as_sent(model.ask(request)), known))
-        theirs = None
-        # A broker takes a change over a moment after it was answered.
-        for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 1):
-            theirs = comparable(without_what_is_ours_alone(connection.ask(request), known))
-            if agree(ours, theirs):
-                break
-            threading.Event().wait(LOOK_SECONDS)
+    ours = comparable(without_what_is_ours_alone(as_sent(model.ask(request)), known))
+    # A broker takes a change over a moment after it was answered.
+    for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 1):
+        answer = connection.ask(request)
+        lines = transcript(request, answer)
+        theirs = comparable(without_what_is_ours_alone(answer, known))
+        if agree(ours, theirs):
+            break
+        threading.Event().wait(LOOK_SECONDS)
+    return Exchanged(request, ours, theirs, lines)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_answers_agree(name: str, conversations: dict[str, list[Exchanged]]) -> None:
+    for number, (request, ours, theirs, _) in enumerate(conversations[name]):
         assert agree(ours, theirs), f"request {number}: {request}\n{ours}\n{theirs}"
 
 
 TRANSCRIPT = Path(__file__).parents[1] / "data" / "decisions.txt"
 
 
-def test_the_transcript_that_unit_tests_go_by_is_what_kafka_answers() -> None:
-    """On a node of its own, because the scripts have changed the other one. With
-    REWRITE_TRANSCRIPTS=1 the file is written anew."""
-    with ApacheKafka(properties={"log.retention.hours": "100", "num.partitions": "2"}) as node:
-        connection = Connection(node.bootstrap_servers)
-        model = Model(BrokerConfig.from_properties(node.properties), random.Random(1))
-        lines = []
-        for name, script in SCRIPTS.items():
-            for request in script(name):
-                ours = transcript(request, model.ask(request))
-                theirs = transcript(request, connection.ask(request))
-                for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 0):
-                    if ours == theirs:
-                        break
-                    threading.Event().wait(LOOK_SECONDS)
-                    theirs = transcript(request, connection.ask(request))
-                lines += theirs
-        connection.socket.close()
+def test_the_transcript_that_unit_tests_go_by_is_what_kafka_answers(
+    conversations: dict[str, list[Exchanged]],
+) -> None:
+    """With REWRITE_TRANSCRIPTS=1 the file is written anew."""
+    lines = [
+        line for exchanged in conversations.values() for one in exchanged for line in one.transcript
+    ]
     if os.environ.get("REWRITE_TRANSCRIPTS"):
         TRANSCRIPT.write_text("\n".join(lines) + "\n")
     assert TRANSCRIPT.read_text().splitlines() == lines

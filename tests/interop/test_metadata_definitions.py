@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import KAFKA_VERSION
 from tests.interop.definitions import assert_as_defined, theirs
 from tidelog.metadata.frame import RECORD_TYPES
 
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def definitions() -> dict[str, dict[str, Any]]:
-    return theirs(f"org.apache.kafka:kafka-metadata:{KAFKA_VERSION}", "common/metadata")
+    return theirs("kafka-metadata", "common/metadata")
 
 
 def test_every_record_is_declared(definitions: dict[str, dict[str, Any]]) -> None:

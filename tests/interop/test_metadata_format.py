@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.apache import CLUSTER_ID, ApacheKafka, run_tool
+from tests.interop.apache import CLUSTER_ID, ApacheNode, run_tool
 from tests.unit.metadata.captured import DISK, LIFE
 from tests.unit.metadata.lives import every_kind_of_record
 from tidelog.metadata.batches import walk_metadata
@@ -32,7 +32,7 @@ def write(directory: Path, files: dict[str, bytes]) -> None:
 
 def test_apache_starts_on_a_directory_that_we_formatted(tmp_path: Path) -> None:
     directory_id = random_uuid(random.Random(4))
-    node = ApacheKafka(tmp_path)
+    node = ApacheNode(tmp_path)
     write(node.log_dir, formatted_directory(CLUSTER_ID, 1, directory_id, WALL_MS))
     with node:
         metadata = AdminClient({"bootstrap.servers": node.bootstrap_servers}).list_topics()
@@ -47,7 +47,7 @@ def test_apache_starts_on_a_directory_that_we_formatted(tmp_path: Path) -> None:
 
 def test_apache_starts_a_dynamic_quorum_that_we_formatted(tmp_path: Path) -> None:
     directory_id = random_uuid(random.Random(5))
-    node = ApacheKafka(tmp_path)
+    node = ApacheNode(tmp_path)
     controller = node.properties["controller.quorum.voters"].partition("@")[2]
     host, _, port = controller.rpartition(":")
     node.properties = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import kafka_classpath, run_java
+from tests.interop.jvm import run_program
 from tidelog.controller.partition_change import Election, PartitionChange, Target
 from tidelog.metadata.delta_topics import merge
 from tidelog.metadata.frame import decode_record, encode_record
@@ -21,9 +20,8 @@ from tidelog.wire.declare import Message
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = Path(__file__).with_name("PartitionChanges.java")
 TOPIC_ID = Uuid(b"\x42" * 16)
-CASES = 20_000
+CASES = 6_000
 
 
 def directory_of(broker: int) -> Uuid:
@@ -132,7 +130,7 @@ def test_changes_agree() -> None:
     rng = random.Random(20)
     cases = [random_case(rng) for _ in range(CASES)]
     stdin = "\n".join(line for _, line in cases).encode()
-    printed = run_java(PROGRAM, classpath=list(kafka_classpath()), stdin=stdin).decode().split()
+    printed = run_program("PartitionChanges", stdin=stdin).decode().split()
     assert len(printed) == len(cases)
     differences, written = [], 0
     for (change, line), text in zip(cases, printed, strict=True):

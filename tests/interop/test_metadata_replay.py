@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.apache import kafka_classpath, run_java
+from tests.interop.jvm import run_program
 from tests.unit.metadata.captured import DISK, LIFE
 from tests.unit.metadata.lives import every_kind_of_record
 from tidelog.metadata.batches import walk_metadata
@@ -19,8 +18,6 @@ from tidelog.metadata.snapshot import records_of
 from tidelog.wire.declare import Message
 
 pytestmark = pytest.mark.interop
-
-PROGRAM = Path(__file__).with_name("MetadataReplay.java")
 
 
 @dataclass
@@ -40,7 +37,7 @@ def replay_on_both_sides(groups: list[list[Message]]) -> Replayed:
             lines.append(encode_record(record).hex())
         ours.append(list(records_of(image)))
         lines.append("image")
-    printed = run_java(PROGRAM, classpath=list(kafka_classpath()), stdin="\n".join(lines).encode())
+    printed = run_program("MetadataReplay", stdin="\n".join(lines).encode())
     theirs: list[list[Message]] = [[]]
     for line in printed.decode().split():
         if line == "end":

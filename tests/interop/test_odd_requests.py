@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.exchange import Closed, Exchange, comparable
 from tests.interop.suite import TIMESTAMP_MS
 from tests.interop.test_every_version import (
@@ -36,7 +36,7 @@ Answers = list[Any]
 
 @pytest.fixture(scope="module")
 def apache() -> Iterator[str]:
-    with ApacheKafka() as node:
+    with ApacheNode() as node:
         yield node.bootstrap_servers
 
 

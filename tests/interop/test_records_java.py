@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.interop.apache import run_java
+from tests.interop.jvm import run_program
 from tests.unit.wire.record_samples import JAVA_BATCHES, java_samples
 from tidelog.wire.batch import CONTROL, TRANSACTIONAL, RecordBatch, read_batch, renew_crc
 from tidelog.wire.batch_builder import BatchBuilder, recompress
@@ -15,7 +13,7 @@ from tidelog.wire.compression import LEVELS, Compression, compress
 
 pytestmark = pytest.mark.interop
 
-ORACLE = Path(__file__).with_name("RecordsOracle.java")
+ORACLE = "RecordsOracle"
 
 
 def batch_of(data: bytes | bytearray) -> RecordBatch:
@@ -25,7 +23,7 @@ def batch_of(data: bytes | bytearray) -> RecordBatch:
 
 
 def test_we_read_what_java_writes() -> None:
-    lines = run_java(ORACLE, "write").decode().splitlines()
+    lines = run_program(ORACLE, "write").decode().splitlines()
     written = {name: bytes.fromhex(batch) for name, batch in map(str.split, lines)}
     for name, data in written.items():
         batch = batch_of(data)
@@ -111,7 +109,7 @@ def shown_record(record: Record) -> str:
 def ask_java(batches: list[bytearray]) -> list[list[str]]:
     stdin = "".join(batch.hex() + "\n" for batch in batches).encode()
     answers: list[list[str]] = [[]]
-    for line in run_java(ORACLE, "read", stdin=stdin).decode().splitlines():
+    for line in run_program(ORACLE, "read", stdin=stdin).decode().splitlines():
         if line == ".":
             answers.append([])
         else:

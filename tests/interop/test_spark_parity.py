@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.apache import ApacheKafka
+from tests.interop.apache import ApacheNode
 from tests.interop.conftest import SERVERS
 from tests.interop.process import NodeProcess
 from tests.interop.spark_jars import connector_jars
@@ -41,7 +41,7 @@ def spark() -> Iterator[Spark]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What Apache Kafka left on its disk."""
     directory = tmp_path_factory.mktemp("written")
-    with ApacheKafka(directory, properties=EAGER_CLEANER) as node:
+    with ApacheNode(directory, properties=EAGER_CLEANER) as node:
         write_topics(node.bootstrap_servers)
     return directory
 
