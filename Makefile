@@ -6,11 +6,15 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(wildcard src/tidelog/wire/*.pyx src/tidelog/wire/*.pxi src/tidelog/wire/*.pxd src/tidelog/wire/*.h)
 PYTEST := $(BIN)/python -m pytest
-# More workers than this spend their time starting.
-PARALLEL := -n auto --maxprocesses 4
+# More workers than this spend their time starting. Each begins with tests that follow each other,
+# so that what a module shares is made once.
+PARALLEL := -n auto --maxprocesses 4 --dist worksteal
+WITHOUT_JAVA := --ignore tests/interop --ignore tests/spark
+# Workers, commands and Spark's tasks are processes by the hundred: none compiles Python again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench clean
+.PHONY: help demo test lint check interop bench clean
 
 help: ## this list
 	@echo "Tidelog: a Kafka-compatible replicated log in Python"
@@ -23,19 +27,21 @@ demo: $(INSTALLED) ## show what works today, in under a minute
 	@$(BIN)/tidelog demo
 
 test: $(INSTALLED) ## every test that needs nothing but Python, and Spark's where there is Java
-	$(PYTEST) $(PARALLEL) -m "not interop and not spark"
-	$(PYTEST) -m spark
+	$(PYTEST) $(PARALLEL) $(WITHOUT_JAVA)
+	$(PYTEST) tests/spark
 
-check: $(INSTALLED) ## what to run before a commit: lint, types, architecture, fast tests
+check: lint ## what to run before a commit: lint and fast tests
+	TIDELOG_QUICK=1 $(PYTEST) $(PARALLEL) $(WITHOUT_JAVA) -q -m "not slow"
+
+lint: $(INSTALLED) ## style, types and architecture
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	TIDELOG_QUICK=1 $(PYTEST) $(PARALLEL) -q -m "not interop and not slow and not spark"
 
 interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Maven, Go, kcat)
 	@$(BIN)/python tests/interop/tools.py
-	$(PYTEST) -m interop
+	$(PYTEST) tests/interop
 
 bench: $(INSTALLED) ## the benchmarks, one after the other; fails where a target is missed
 	@status=0; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || status=1; done; exit $$status

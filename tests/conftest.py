@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -9,22 +10,23 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+QUICK_SHARE = 5
+
+
+def examples(count: int) -> settings:
+    """How many a random test tries: `make check` (TIDELOG_QUICK) tries a share of them."""
+    return settings(max_examples=count // QUICK_SHARE if os.environ.get("TIDELOG_QUICK") else count)
+
+
 # How long an example takes says something about the machine's other work, not about the code.
 settings.register_profile(
     "patient",
-    settings(),
+    examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
 settings.load_profile("patient")
-
-QUICK_SHARE = 5
-
-
-def examples(count: int) -> settings:
-    """For random tests that need many: `make check` (TIDELOG_QUICK) tries a share of them."""
-    return settings(max_examples=count // QUICK_SHARE if os.environ.get("TIDELOG_QUICK") else count)
 
 
 SKIPS_ALLOWED: dict[str, str] = {}
@@ -58,6 +60,15 @@ def pytest_configure() -> None:
     the commands that tests start must hear it all the same."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+gc.disable()  # what is collected stays, thousands of tests and their modules
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

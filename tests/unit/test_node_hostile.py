@@ -7,8 +7,9 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.conftest import examples
 from tests.unit.node_client import (
     Cluster,
     create_topic_request,
@@ -276,7 +277,7 @@ def mutate(frame: bytes, data: st.DataObject) -> bytes:
 
 
 @pytest.mark.usefixtures("no_errors_of_ours", "few_partitions")
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_mutated_requests_never_raise(data: st.DataObject) -> None:
     cluster = new_cluster()
@@ -292,7 +293,7 @@ def test_mutated_requests_never_raise(data: st.DataObject) -> None:
     assert_alive(cluster)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(stream=st.binary(max_size=200))
 @example(b"\xff" * 8)
 @example(struct.pack(">i", 1 << 30))

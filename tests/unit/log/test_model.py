@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.conftest import examples
 from tests.unit.log.log_samples import (
     NOW,
     WALL_MS,
@@ -223,4 +224,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestLog.settings = settings(parent=examples(40), stateful_step_count=30)

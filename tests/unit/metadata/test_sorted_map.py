@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 from tidelog.metadata.sorted_map import NODE_KEYS_MAX, SortedMap
 
 changes = st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=400)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(changes)
 def test_it_is_a_sorted_dict(steps):
     model: dict[int, int] = {}
@@ -52,7 +53,7 @@ def test_a_large_map_filled_in_any_order_and_emptied_again():
     assert made._root == SortedMap()._root, "shallow again"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sets(st.integers(0, 3000), max_size=600), st.integers(0, 3000), st.integers(0, 3000))
 def test_a_range_is_removed(keys, first, end):
     made = SortedMap.of((key, key) for key in sorted(keys))

@@ -11,7 +11,7 @@ from tests.unit.spark.topics import Topics
 from tidelog.spark.connections import close_all
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def topics() -> Iterator[Topics]:
     with TidelogNode() as node:
         made = Topics(node.bootstrap_servers)

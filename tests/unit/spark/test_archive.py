@@ -151,12 +151,12 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, after: int
     ("where", "after"),
     [
         ("file", 0),
-        ("file", 2),
-        ("commit", 0),
+        pytest.param("file", 2, marks=pytest.mark.slow),
+        pytest.param("commit", 0, marks=pytest.mark.slow),
         ("commit", 1),
-        ("place", 0),
+        pytest.param("place", 0, marks=pytest.mark.slow),
         ("place", 1),
-        ("place", 4),
+        pytest.param("place", 4, marks=pytest.mark.slow),
     ],
 )
 def test_a_kill_at_any_point_loses_and_doubles_nothing(

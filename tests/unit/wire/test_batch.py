@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch as kio_read_batch
+from tests.conftest import examples
 from tests.unit.wire.record_samples import batch_of, java_batches, java_samples
 
 from tidelog.wire.batch import (
@@ -213,7 +214,7 @@ def test_a_walk_without_checksums() -> None:
     assert len(list(BatchWalk(data, check_crc=False))) == 2
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.tuples(st.integers(0, 239), st.integers(0, 255)), max_size=5), st.data())
 def test_a_walk_raises_nothing(changes: list[tuple[int, int]], data: st.DataObject) -> None:
     buffer = many(0, 2, 4)
