@@ -18,6 +18,7 @@ COMMANDS = {
     "pipeline": "Run data pipelines on Spark: archive topics into tables.",
     "dump-log": "Show what the files of a log say.",
     "repair-log": "Check a partition's files, and cut them where they are damaged.",
+    "simulate": "Run clusters in virtual time, and break them on purpose.",
     "demo": "Start a node, write and read records, clean up.",
 }
 """What each is for. It is `command` in the module of its name, with `-` as `_`; the list of

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+UNLIMITED_BYTES = 1 << 40
 SECTOR_BYTES = 512
 """Lost bytes that read as zeros begin at a multiple of it, or where the last flush ended."""
 
@@ -88,7 +89,7 @@ class SimulatedFile:
         assert self._is_open
         content = b"".join(parts)
         self._disk.begin("append", self.path, lambda cut: self._append(content[:cut]))
-        if len(content) > self._disk.free_bytes:
+        if self._disk.is_limited and len(content) > self._disk.free_bytes:
             raise DiskFull(f"{self.path}: no room for {len(content)} bytes")
         self._append(content)
 
@@ -126,7 +127,7 @@ _Entries = dict[str, _Inode | None]
 class SimulatedDisk:
     """Implements Disk. Tests set its faults and crash it."""
 
-    def __init__(self, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, capacity_bytes: int = UNLIMITED_BYTES) -> None:
         self.capacity_bytes = capacity_bytes
         self.wall_ms = 0
         """What modification times are taken from."""
@@ -143,6 +144,11 @@ class SimulatedDisk:
         self._journal: list[tuple[str, _Entries]] = []
         """Changes of names since the last flush: the directory, and the entries after it."""
         self._locks: set[str] = set()
+
+    @property
+    def is_limited(self) -> bool:
+        """Adding up what there is takes time."""
+        return self.capacity_bytes < UNLIMITED_BYTES
 
     @property
     def free_bytes(self) -> int:
@@ -192,6 +198,36 @@ class SimulatedDisk:
         survivor._durable = dict(survivor._entries)
         survivor.wall_ms = self.wall_ms
         return survivor
+
+    def durable_file(self, path: str) -> bytes | None:
+        """What is surely there after a crash; None if perhaps nothing is."""
+        inode = self._durable.get(path)
+        return None if inode is None else bytes(inode.content[: inode.stable_size])
+
+    def durable_size(self, path: str) -> int:
+        """How many of a file's first bytes are surely there after a crash."""
+        inode = self._durable.get(path)
+        return 0 if inode is None or self._entries.get(path) is not inode else inode.stable_size
+
+    def paths(self) -> list[str]:
+        """Of all files."""
+        return sorted(path for path, inode in self._entries.items() if inode is not None)
+
+    def peek(self, path: str, position: int = 0) -> memoryview:
+        """What lies there, without any fault: for those who watch."""
+        inode = self._entries.get(path)
+        return memoryview(b"" if inode is None else bytes(inode.content[position:]))
+
+    def release_locks(self) -> None:
+        """The process is gone that held them; all that it wrote is as it was."""
+        self._locks.clear()
+        self.crash_at = None
+
+    def flip_bit(self, path: str, position: int, bit: int) -> None:
+        """The platter forgets."""
+        inode = self._entries[path]
+        assert inode is not None
+        inode.content[position] ^= 1 << bit
 
     def copy(self) -> SimulatedDisk:
         """As if nothing had happened but a restart of the process."""

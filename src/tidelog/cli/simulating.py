@@ -1,0 +1,123 @@
+"""Runs seeds of the simulator, here or in as many processes as there are cores, and adds up."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from multiprocessing import get_context
+from statistics import median
+
+import click
+
+from tidelog.sim.plan import make_plan
+from tidelog.sim.simulator import Result, Simulator
+
+FAULTS_MIN = 20
+OPERATIONS_MIN = 500
+"""What the median seed must reach, or the run says little."""
+SEEDS_COVERING = 200
+"""A run of so many seeds must have reached every fault and every rare branch."""
+
+
+def simulate(work: tuple[int, int, int]) -> Result:
+    """One seed, in whatever process."""
+    return Simulator(make_plan(*work)).run()
+
+
+def run_one(seed: int, nodes: int, seconds: int, *, is_traced: bool) -> int:
+    """The exit code."""
+    began = time.perf_counter()
+    show = click.echo if is_traced else None
+    result = Simulator(make_plan(seed, nodes, seconds), show).run()
+    _print_summary([result], time.perf_counter() - began)
+    click.echo(f"hash {result.digest}")
+    if result.violation is not None:
+        click.echo(_complaint(result, nodes, seconds), err=True)
+        return 1
+    return 0
+
+
+def run_many(seeds: range, nodes: int, seconds: int) -> int:
+    """The exit code. All seeds run, also after a violation."""
+    began = time.perf_counter()
+    results: list[Result] = []
+    is_shown = sys.stderr.isatty()
+    for result in _results([(seed, nodes, seconds) for seed in seeds]):
+        results.append(result)
+        if result.violation is not None:
+            click.echo(_complaint(result, nodes, seconds), err=True)
+        if is_shown:
+            elapsed = time.perf_counter() - began
+            line = f"{len(results)} of {len(seeds)} seeds, {elapsed:.0f} s"
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+    if is_shown:
+        click.echo("\r\x1b[K", nl=False, err=True)
+    _print_summary(results, time.perf_counter() - began)
+    complaints = [] if len(seeds) < SEEDS_COVERING else list(_too_little(results))
+    for complaint in complaints:
+        click.echo(complaint, err=True)
+    return 1 if complaints or any(result.violation for result in results) else 0
+
+
+def _results(work: list[tuple[int, int, int]]) -> Iterator[Result]:
+    processes = min(os.cpu_count() or 1, len(work))
+    if processes == 1:
+        yield from map(simulate, work)
+        return
+    with get_context("fork").Pool(processes) as pool:
+        yield from pool.imap_unordered(simulate, work)
+
+
+def _complaint(result: Result, nodes: int, seconds: int) -> str:
+    assert result.violation is not None
+    replay = f"tidelog simulate --seed {result.seed} --nodes {nodes} --seconds {seconds} --trace"
+    return (
+        f"seed {result.seed}: violated at step {result.steps}, after"
+        f" {result.simulated_us / 1e6:.3f} s\n"
+        f"  invariant: {result.violation.invariant}\n"
+        f"  {result.violation.detail}\n"
+        f"  again: {replay}"
+    )
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for count in counts:
+        for name, number in count.items():
+            total[name] = total.get(name, 0) + number
+    return dict(sorted(total.items()))
+
+
+def _print_summary(results: list[Result], elapsed: float) -> None:
+    steps = sum(result.steps for result in results)
+    simulated = sum(result.simulated_us for result in results) / 1e6
+    for title, counts in (
+        ("faults injected", _sum(result.faults for result in results)),
+        ("operations acknowledged", _sum(result.operations for result in results)),
+        ("reached", _sum(result.branches for result in results)),
+    ):
+        click.echo(f"{title}:")
+        for name, number in counts.items():
+            click.echo(f"  {number:>9,}  {name}")
+    violated = sum(result.violation is not None for result in results)
+    click.echo(
+        f"{len(results)} seeds, {violated} violated; {simulated:,.0f} simulated seconds and"
+        f" {steps:,} steps in {elapsed:.1f} s: {steps / elapsed:,.0f} steps a second"
+    )
+
+
+def _too_little(results: list[Result]) -> Iterator[str]:
+    """What keeps a run without violations from meaning much."""
+    faults = median(sum(result.faults.values()) for result in results)
+    operations = median(sum(result.operations.values()) for result in results)
+    if faults < FAULTS_MIN:
+        yield f"the median seed injected {faults} faults, fewer than {FAULTS_MIN}"
+    if operations < OPERATIONS_MIN:
+        yield f"the median seed acknowledged {operations} operations, not {OPERATIONS_MIN}"
+    reached = _sum(result.faults for result in results)
+    reached |= _sum(result.branches for result in results)
+    for name in results[0].wanted:
+        if name not in reached:
+            yield f"never reached: {name}"

@@ -1,0 +1,97 @@
+"""Nodes on simulated machines, as a plan wants them."""
+
+from __future__ import annotations
+
+import random
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.loading import load_node, stop_node
+from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, random_uuid, voter
+from tidelog.node import Node
+from tidelog.sim.machine import Boot, Machine, Watch
+from tidelog.sim.network import Network
+from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
+from tidelog.sim.timeline import Clock
+from tidelog.wire.messages.control_records import Voter
+
+DATA = "data"
+
+
+class Cluster:
+    """The machines of nodes, by the nodes' ids."""
+
+    def __init__(self, plan: Plan, network: Network, watch: Watch) -> None:
+        self.plan = plan
+        self._rng = random.Random(f"cluster/{plan.seed}")
+        self._directory_ids = {voter: random_uuid(self._rng) for voter in plan.voters}
+        """Of the voters' first disks: a dynamic quorum knows them before it starts."""
+        self.machines: dict[int, Machine] = {}
+        for node_id in plan.nodes:
+            clock = Clock(
+                network.timeline,
+                drift_ppm=self._rng.randint(-plan.drift_ppm_max, plan.drift_ppm_max),
+                wall_skew_ms=self._rng.randint(-plan.wall_skew_ms_max, plan.wall_skew_ms_max),
+            )
+            rng = random.Random(f"machine/{plan.seed}/{node_id}")
+            name = host(node_id)
+            self.machines[node_id] = Machine(name, network, clock, rng, watch, self._boot)
+
+    def start(self) -> None:
+        for machine in self.machines.values():
+            machine.start()
+
+    def node_id(self, machine: Machine) -> int:
+        return int(machine.name.removeprefix("node"))
+
+    def is_wipeable(self, machine: Machine) -> bool:
+        """A static voter with another disk would be one that forgot its votes."""
+        return self.plan.is_dynamic or self.node_id(machine) not in self.plan.voters
+
+    def _boot(self, machine: Machine) -> Boot:
+        node_id = self.node_id(machine)
+        config = BrokerConfig.from_properties(self.plan.node_properties(node_id))
+        if not machine.disk.exists(f"{DATA}/meta.properties"):
+            self._format(machine, node_id)
+        rng = random.Random(f"node/{self.plan.seed}/{node_id}/{machine.lives}")
+        node = load_node(config, machine.disk, rng, machine.clock.now())
+        ports = {endpoint.port: endpoint.name for endpoint in config.bound_endpoints}
+        return Boot(node, ports)
+
+    def _format(self, machine: Machine, node_id: int) -> None:
+        """As `kafka-storage format` does before the first start. A second disk of a voter does
+        not know the quorum: it is to join it."""
+        is_first = machine.lives == 1
+        directory_id = self._directory_ids.get(node_id) if is_first else None
+        files = formatted_directory(
+            CLUSTER_ID,
+            node_id,
+            directory_id or random_uuid(machine.rng),
+            machine.clock.now().wall_ms,
+            initial_voters=self._initial_voters() if is_first and self.plan.is_dynamic else (),
+        )
+        disk = machine.disk
+        disk.make_directory(f"{DATA}/{METADATA_DIRECTORY}")
+        for name, content in files.items():
+            disk.replace(f"{DATA}/{name}", content)
+
+    def _initial_voters(self) -> list[Voter]:
+        return [
+            voter(
+                node_id, self._directory_ids[node_id], "CONTROLLER", host(node_id), CONTROLLER_PORT
+            )
+            for node_id in self.plan.voters
+        ]
+
+
+def node_of(machine: Machine) -> Node:
+    assert isinstance(machine.program, Node)
+    return machine.program
+
+
+def stop_cleanly(machine: Machine) -> None:
+    """As after a SIGTERM."""
+    node = node_of(machine)
+    now = machine.clock.now()
+    node.stop(now)
+    stop_node(node, now)
+    machine.kill("stopped")

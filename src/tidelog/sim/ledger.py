@@ -1,0 +1,304 @@
+"""What is in every replica of a log, batch by batch, and what of it is committed.
+
+The truth that invariants are checked against: read from the simulated disks, not asked of the
+nodes. Also of machines that are dead: their disks and page caches still hold what they held.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.log.log import Log
+from tidelog.log.names import LOG, file_name, parse_file_name
+from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.violation import Violation
+from tidelog.types import Offset
+from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
+
+
+class Entry(NamedTuple):
+    """A batch in a log."""
+
+    base_offset: Offset
+    end_offset: Offset
+    epoch: int
+    crc: int
+    """Of all that its leader does not write into it."""
+    segment: Offset
+    position: int
+    end_position: int
+    """Where it begins and ends in that segment's file."""
+
+    @property
+    def key(self) -> tuple[Offset, int]:
+        """Two batches that share it must be the same."""
+        return self.base_offset, self.epoch
+
+    def is_same_as(self, other: Entry) -> bool:
+        return self[:4] == other[:4]
+
+
+def entry(batch: RecordBatch, segment: Offset = -1) -> Entry:
+    return Entry(
+        batch.base_offset,
+        batch.next_offset,
+        batch.partition_leader_epoch,
+        batch.crc,
+        segment,
+        batch.position,
+        batch.end_position,
+    )
+
+
+class ReplicaLog:
+    """One replica's batches, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._bases: list[Offset] = []
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.entries[-1].end_offset if self.entries else 0
+
+    def append(self, added: Entry) -> None:
+        self.entries.append(added)
+        self._bases.append(added.base_offset)
+
+    def truncate(self, end_offset: Offset) -> list[Entry]:
+        """What lies at end_offset and above, which is no longer there."""
+        kept = len(self.entries)
+        while kept and self.entries[kept - 1].end_offset > end_offset:
+            kept -= 1
+        cut = self.entries[kept:]
+        del self.entries[kept:], self._bases[kept:]
+        return cut
+
+    def forget_below(self, start_offset: Offset) -> None:
+        """Retention took it."""
+        gone = 0
+        while gone < len(self.entries) and self.entries[gone].end_offset <= start_offset:
+            gone += 1
+        del self.entries[:gone], self._bases[:gone]
+
+    def at(self, offset: Offset) -> Entry | None:
+        """The batch that holds an offset."""
+        index = bisect_right(self._bases, offset) - 1
+        if index >= 0 and offset < self.entries[index].end_offset:
+            return self.entries[index]
+        return None
+
+    def holds(self, wanted: Entry) -> bool:
+        found = self.at(wanted.base_offset)
+        return found is not None and found.is_same_as(wanted)
+
+    def between(self, start_offset: Offset, end_offset: Offset) -> list[Entry]:
+        """Whole batches in [start_offset, end_offset)."""
+        return self.entries[
+            bisect_left(self._bases, start_offset) : bisect_left(self._bases, end_offset)
+        ]
+
+
+def read_entries(
+    disk: SimulatedDisk, path: str, segment: Offset, position: int, *, check_crc: bool
+) -> Iterator[Entry]:
+    """The batches of one segment's file, from a position on, as far as they are sound."""
+    view = disk.peek(f"{path}/{file_name(segment, LOG)}", position)
+    for batch in BatchWalk(view, check_crc=check_crc):
+        found = entry(batch, segment)
+        yield found._replace(
+            position=found.position + position, end_position=found.end_position + position
+        )
+
+
+def is_there(disk: SimulatedDisk, path: str, one: Entry) -> bool:
+    """Whether a batch still lies where it was found."""
+    view = disk.peek(f"{path}/{file_name(one.segment, LOG)}", one.position)
+    found = read_batch(view, 0, len(view))
+    return isinstance(found, RecordBatch) and entry(found).is_same_as(one)
+
+
+def segments_of(disk: SimulatedDisk, path: str) -> list[Offset]:
+    """The base offsets of the segments that lie in a directory."""
+    found = []
+    for name in disk.names(path):
+        parsed = parse_file_name(name)
+        if parsed is not None and parsed.kind == LOG and not parsed.state:
+            found.append(parsed.offset)
+    return found
+
+
+def surviving(disk: SimulatedDisk, path: str) -> ReplicaLog:
+    """What recovery could find at most."""
+    log = ReplicaLog()
+    for segment in segments_of(disk, path):
+        for found in read_entries(disk, path, segment, 0, check_crc=True):
+            if log.entries and found.base_offset < log.end_offset:
+                return log
+            log.append(found)
+    return log
+
+
+def follow(
+    ledger: Ledger, machine: str, disk: SimulatedDisk, log: Log, *, may_be_rewritten: bool
+) -> list[Entry]:
+    """Take in what happened to a replica's log since the last time; what was appended. Where the
+    leader may have changed, the same end offset may be another's."""
+    replica = ledger.replica(machine)
+    end_offset = log.log_end_offset
+    if replica.entries and replica.end_offset > end_offset:
+        ledger.truncated(machine, end_offset)
+    while (
+        may_be_rewritten and replica.entries and not is_there(disk, log.path, replica.entries[-1])
+    ):
+        ledger.truncated(machine, replica.entries[-1].base_offset)
+    if replica.entries and replica.end_offset == end_offset:
+        return []
+    segment_offset, segment_position = -1, 0
+    if replica.entries:
+        segment_offset = replica.entries[-1].segment
+        segment_position = replica.entries[-1].end_position
+    appended = []
+    for segment in log.segments:
+        if segment.base_offset < segment_offset:
+            continue
+        position = segment_position if segment.base_offset == segment_offset else 0
+        for found in read_entries(disk, log.path, segment.base_offset, position, check_crc=False):
+            if found.end_offset > end_offset:
+                break
+            ledger.appended(machine, found)
+            appended.append(found)
+    return appended
+
+
+class Excused(NamedTuple):
+    """A committed batch that nobody need find any more."""
+
+    entry: Entry
+    reason: str
+
+
+class Ledger:
+    """All replicas of one log."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.committed = ReplicaLog()
+        """What some leader has shown to readers as committed, but what was lost for a reason
+        that excuses it."""
+        self.high_watermark: Offset = 0
+        """The highest that any leader has shown."""
+        self.start_offset: Offset = 0
+        """The highest that any leader has deleted up to."""
+        self.replicas: dict[str, ReplicaLog] = {}
+        """By the machine's name."""
+        self.excused: dict[tuple[Offset, int], Excused] = {}
+        """Committed batches that are gone."""
+        self._known: dict[tuple[Offset, int], tuple[Entry, tuple[Offset, int] | None]] = {}
+        """Every batch there ever was, with the one before it."""
+
+    def replica(self, machine: str) -> ReplicaLog:
+        found = self.replicas.get(machine)
+        if found is None:
+            found = self.replicas[machine] = ReplicaLog()
+        return found
+
+    def appended(self, machine: str, added: Entry) -> None:
+        """Log matching: two batches of one offset and epoch are the same batch, and what is
+        before them is the same as well."""
+        replica = self.replica(machine)
+        before = replica.entries[-1].key if replica.entries else None
+        known = self._known.setdefault(added.key, (added, before))
+        if not known[0].is_same_as(added):
+            raise Violation(
+                "log matching",
+                f"{self.name} on {machine}: two batches at offset {added.base_offset} of epoch"
+                f" {added.epoch} differ: {known[0][:4]}, {added[:4]}",
+            )
+        if before is not None and known[1] is None:
+            self._known[added.key] = (known[0], before)
+        elif before is not None and before != known[1]:
+            raise Violation(
+                "log matching",
+                f"{self.name} on {machine}: before the batch at {added.base_offset} of epoch"
+                f" {added.epoch} comes {before}, elsewhere {known[1]}",
+            )
+        replica.append(added)
+
+    def truncated(self, machine: str, end_offset: Offset) -> list[Entry]:
+        """Nobody gives up what is committed, unless its loss is excused."""
+        cut = self.replica(machine).truncate(end_offset)
+        for gone in cut:
+            if self.is_committed(gone) and gone.base_offset >= self.start_offset:
+                raise Violation(
+                    "committed records stay",
+                    f"{self.name} on {machine} was truncated to {end_offset}, below the high"
+                    f" watermark {self.high_watermark}: {gone[:4]}",
+                )
+        return cut
+
+    def is_committed(self, one: Entry) -> bool:
+        return one.key not in self.excused and self.committed.holds(one)
+
+    def commit(self, machine: str, high_watermark: Offset) -> list[Entry]:
+        """A leader shows what its own replica has below a high watermark; returns what is
+        newly committed by that."""
+        if high_watermark <= self.high_watermark:
+            return []
+        replica = self.replica(machine)
+        added = replica.between(self.committed.end_offset, high_watermark)
+        for one in added:
+            self.committed.append(one)
+        self.high_watermark = high_watermark
+        return added
+
+    def check_below(self, machine: str, high_watermark: Offset, what: str) -> None:
+        """A replica has what is committed, below an offset. By log matching it is enough to
+        look at the last batch."""
+        ours = self.replica(machine).at(high_watermark - 1)
+        theirs = self.committed.at(high_watermark - 1)
+        if theirs is None or theirs.key in self.excused:
+            return
+        if ours is None or not ours.is_same_as(theirs):
+            raise Violation(
+                what,
+                f"{self.name}: {machine} has {ours and ours[:4]} where {theirs[:4]} is committed"
+                f" (below {high_watermark})",
+            )
+
+    def lost(self, machine: str, left: ReplicaLog, reason: str) -> list[Entry]:
+        """A fault left a machine with less; what nobody holds any more is excused."""
+        before = self.replicas.get(machine)
+        self.replicas[machine] = left
+        gone = []
+        for one in () if before is None else before.entries:
+            if left.holds(one) or not self.is_committed(one):
+                continue
+            if not any(other.holds(one) for other in self.replicas.values()):
+                self.excused[one.key] = Excused(one, reason)
+                gone.append(one)
+        return gone
+
+    def lead(self, machine: str, *, is_unclean: bool) -> list[Entry]:
+        """A leader begins: it must have all that is committed. What it lacks is lost; returns
+        what an unclean election has cost."""
+        replica, cost = self.replica(machine), []
+        while self.committed.entries and self.committed.entries[-1].base_offset >= (
+            self.start_offset
+        ):
+            last = self.committed.entries[-1]
+            if replica.holds(last):
+                break
+            if last.key not in self.excused:
+                if not is_unclean:
+                    raise Violation(
+                        "leader completeness",
+                        f"{self.name}: {machine} leads without {last[:4]}, which is committed",
+                    )
+                self.excused[last.key] = Excused(last, "an unclean election")
+                cost.append(last)
+            self.committed.truncate(last.base_offset)
+        self.high_watermark = min(self.high_watermark, self.committed.end_offset)
+        return cost

@@ -1,0 +1,395 @@
+"""One life of a program on a simulated machine: brings it its events and starts its effects, as
+`server/shell.py` does with real sockets and threads."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from tidelog.env import DiskFull, FileSlice, Now
+from tidelog.events import (
+    Answered,
+    CloseConnection,
+    Connect,
+    Connected,
+    ConnectFailed,
+    ConnectionId,
+    Disconnected,
+    Effect,
+    Event,
+    FileFailed,
+    Flush,
+    Flushed,
+    PauseReading,
+    Received,
+    RemoveFile,
+    RemoveTree,
+    ReplaceFile,
+    ResumeReading,
+    Send,
+    StopProcess,
+    Ticked,
+)
+from tidelog.sim.disk import Crashed, SimulatedDisk
+from tidelog.sim.network import Attempt, Host, Made, Network, Socket
+from tidelog.sim.timeline import Action, Clock
+from tidelog.wire.decoder import DecodeError
+from tidelog.wire.frame import FrameReader
+from tidelog.wire.request import Served, decode_request
+
+DISK_THREADS = 2
+TICK_US_MIN = 20
+"""Between two steps that a program asks for: the first takes some time."""
+
+
+class Program(Protocol):
+    """A node, or a client."""
+
+    @property
+    def next_deadline_ms(self) -> int: ...
+
+    def step(self, event: Event, now: Now, /) -> list[Effect]: ...
+
+    def served_at(self, listener: str, /) -> Served:
+        """Asked of programs that listen."""
+
+
+class Surroundings(Protocol):
+    """What a process needs of its machine."""
+
+    name: str
+    host: Host
+    disk: SimulatedDisk
+    clock: Clock
+    network: Network
+    rng: random.Random
+    flush_us: tuple[int, int]
+    """How long the disk takes to make something durable, at least and at most."""
+
+    def before_step(self, event: Event, frame: memoryview | None, /) -> None: ...
+
+    def after_step(self) -> None: ...
+
+    def sent(self, connection: ConnectionId, frame: bytes, /) -> None: ...
+
+    def stopped(self, reason: str, /) -> None:
+        """The program asked for its end."""
+
+    def power_failed(self) -> None:
+        """In the middle of a call of the disk."""
+
+
+class Connection:
+    """A socket as the process sees it."""
+
+    __slots__ = ("frames", "held", "id", "listener", "socket", "unsent")
+
+    def __init__(self, number: ConnectionId, socket: Socket, listener: str | None) -> None:
+        self.id = number
+        self.socket = socket
+        self.listener = listener
+        """By which somebody reached us; None if it was us who connected."""
+        self.frames = FrameReader()
+        self.held: bytearray | None = None
+        """What came while it is not read from."""
+        self.unsent: list[list[Any]] = []
+
+
+class Process:
+    """Everything that ends with it: connections, timers, work that the disk was to do."""
+
+    def __init__(self, machine: Surroundings, program: Program, ports: dict[int, str]) -> None:
+        self.machine = machine
+        self.program = program
+        self.is_alive = True
+        self.is_paused = False
+        self._held: list[Action] = []
+        """What happened while it was paused."""
+        self._connections: dict[ConnectionId, Connection] = {}
+        self._by_socket: dict[Socket, Connection] = {}
+        self._attempts: dict[ConnectionId, Attempt] = {}
+        self._count = 0
+        self._timer_ms: int | None = None
+        self._disk_queue: deque[Action] = deque()
+        self._disk_threads = 0
+        self._unflushed: dict[ConnectionId, None] = {}
+        self._effects: dict[type[Any], Callable[[Any], None]] = {
+            Send: self._send,
+            CloseConnection: self._close_connection,
+            PauseReading: self._pause_reading,
+            ResumeReading: self._resume_reading,
+            Connect: self._connect,
+            Flush: self._flush,
+            ReplaceFile: self._replace_file,
+            RemoveFile: self._remove_file,
+            RemoveTree: self._remove_tree,
+            StopProcess: self._stop_process,
+        }
+        for port, listener in ports.items():
+            machine.host.ports[port] = partial(self._accept, listener)
+
+    def end(self, *, is_power_failure: bool = False) -> None:
+        """Nothing of it happens any more."""
+        self.is_alive = False
+        for attempt in self._attempts.values():
+            attempt.give_up()
+        self.machine.host.ports.clear()
+        if not is_power_failure:
+            for socket in list(self.machine.host.sockets):
+                socket.abort()
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        held, self._held = self._held, []
+        for action in held:
+            self.happen(action)
+
+    def happen(self, action: Action) -> None:
+        """Something for the process to notice, when it runs."""
+        if self.is_paused:
+            self._held.append(action)
+        elif self.is_alive:
+            try:
+                action()
+            except Crashed:
+                self.machine.power_failed()
+
+    def step(self, event: Event, frame: memoryview | None = None) -> None:
+        if not self.is_alive:
+            return
+        machine = self.machine
+        machine.before_step(event, frame)
+        now = machine.clock.now()
+        effects = self.program.step(event, now)
+        for effect in effects:
+            self._effects[type(effect)](effect)
+        if self.is_alive:
+            self.set_timer()
+            machine.after_step()
+
+    def first_step(self) -> None:
+        """Let it take up what it wants to do by itself."""
+        self.step(Ticked())
+
+    def set_timer(self) -> None:
+        deadline_ms = self.program.next_deadline_ms
+        if self._timer_ms is None or deadline_ms < self._timer_ms:
+            self._timer_ms = deadline_ms
+            delay_us = max(TICK_US_MIN, self.machine.clock.delay_us(deadline_ms))
+            tick = partial(self.happen, partial(self._tick, deadline_ms))
+            self.machine.network.timeline.after(delay_us, tick)
+
+    def _tick(self, deadline_ms: int) -> None:
+        if deadline_ms == self._timer_ms:
+            self._timer_ms = None
+            self.step(Ticked())
+
+    # The network. A socket's news wait for a paused process like everything else.
+
+    def received(self, socket: Socket, data: bytes) -> None:
+        self.happen(partial(self._received, socket, data))
+
+    def closed(self, socket: Socket) -> None:
+        self.happen(partial(self._closed, socket))
+
+    def _accept(self, listener: str, socket: Socket) -> None:
+        self._count += 1
+        self._adopt(self._count, socket, listener)
+
+    def _adopt(self, number: ConnectionId, socket: Socket, listener: str | None) -> None:
+        socket.owner = self
+        connection = Connection(number, socket, listener)
+        self._connections[number] = self._by_socket[socket] = connection
+
+    def _received(self, socket: Socket, data: bytes) -> None:
+        connection = self._by_socket.get(socket)
+        if connection is not None:
+            self._read(connection, data)
+
+    def _read(self, connection: Connection, data: bytes) -> None:
+        if connection.held is not None:
+            connection.held += data
+            return
+        reader = connection.frames
+        while data and not reader.is_held and self.is_alive:
+            place = reader.buffer()
+            count = min(len(place), len(data))
+            place[:count] = data[:count]
+            data = data[count:]
+            self._take(connection, reader.received(count))
+        self._hold(connection, data)
+
+    def _hold(self, connection: Connection, data: bytes) -> None:
+        """What came behind a request that paused the reading."""
+        if connection.held is not None:
+            connection.held += data
+
+    def _take(self, connection: Connection, frames: Iterator[memoryview]) -> None:
+        try:
+            for frame in frames:
+                if connection.listener is None:
+                    self.step(Answered(connection.id, frame), frame)
+                else:
+                    served = self.program.served_at(connection.listener)
+                    request = decode_request(frame, served)
+                    self.step(Received(connection.id, request, connection.listener), frame)
+        except DecodeError as error:
+            self._close_connection(CloseConnection(connection.id, str(error)))
+
+    def _closed(self, socket: Socket) -> None:
+        connection = self._by_socket.pop(socket, None)
+        if connection is not None:
+            del self._connections[connection.id]
+            self.step(Disconnected(connection.id))
+
+    def _connect(self, effect: Connect) -> None:
+        number = effect.connection
+        then = partial(self._connected, number)
+        attempt = self.machine.network.connect(self.machine.host, effect.host, effect.port, then)
+        if attempt is None:
+            failed = partial(self.step, ConnectFailed(number, was_refused=False))
+            self._soon(failed)
+        else:
+            self._attempts[number] = attempt
+
+    def _connected(self, number: ConnectionId, made: Made) -> None:
+        del self._attempts[number]
+        if made.socket is None:
+            failed = ConnectFailed(number, made.was_refused)
+            self.happen(partial(self.step, failed))
+        else:
+            self._adopt(number, made.socket, None)
+            self.happen(partial(self._begin, number))
+
+    def _begin(self, number: ConnectionId) -> None:
+        if number in self._connections:
+            self.step(Connected(number))
+
+    def _send(self, effect: Send) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is None:
+            return
+        if effect.connection < 0:
+            self._write(connection, effect.parts)
+            return
+        # An answer leaves after the step's other effects, and its file slices are read then.
+        if not self._unflushed:
+            self._soon(self._flush_answers)
+        self._unflushed[effect.connection] = None
+        connection.unsent.append(effect.parts)
+
+    def _flush_answers(self) -> None:
+        unflushed, self._unflushed = self._unflushed, {}
+        for number in unflushed:
+            connection = self._connections.get(number)
+            if connection is not None:
+                unsent, connection.unsent = connection.unsent, []
+                for parts in unsent:
+                    self._write(connection, parts)
+
+    def _write(self, connection: Connection, parts: list[Any]) -> None:
+        frame = b"".join(map(_content, parts))
+        self.machine.sent(connection.id, frame)
+        connection.socket.send(frame)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        attempt = self._attempts.pop(effect.connection, None)
+        if attempt is not None:
+            attempt.give_up()
+        connection = self._connections.get(effect.connection)
+        if connection is None or (connection.frames.is_held and not connection.socket.is_open):
+            return
+        connection.frames.is_held = True
+        for parts in connection.unsent:
+            self._write(connection, parts)
+        connection.unsent = []
+        connection.socket.close()
+        self._soon(partial(self._closed, connection.socket))
+
+    def _pause_reading(self, effect: PauseReading) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            connection.frames.is_held = True
+            connection.held = bytearray()
+
+    def _resume_reading(self, effect: ResumeReading) -> None:
+        self._soon(partial(self._resume, effect.connection))
+
+    def _resume(self, number: ConnectionId) -> None:
+        connection = self._connections.get(number)
+        if connection is None or connection.held is None or not connection.socket.is_open:
+            return
+        held, connection.held = connection.held, None
+        connection.frames.is_held = False
+        self._take(connection, connection.frames.frames())
+        self._read(connection, bytes(held))
+
+    def _soon(self, action: Action) -> None:
+        self.machine.network.timeline.after(0, partial(self.happen, action))
+
+    # The disk.
+
+    def _flush(self, effect: Flush) -> None:
+        self._on_disk(partial(self._do_flush, effect))
+
+    def _do_flush(self, effect: Flush) -> None:
+        error: OSError | DiskFull | None = None
+        try:
+            for unflushed in effect.work:
+                unflushed.flush(self.machine.disk)
+        except (OSError, DiskFull) as failure:
+            error = failure
+        self.happen(partial(self.step, Flushed(effect.token, error)))
+
+    def _replace_file(self, effect: ReplaceFile) -> None:
+        self._change(effect.path, partial(self.machine.disk.replace, effect.path, effect.content))
+
+    def _remove_file(self, effect: RemoveFile) -> None:
+        self._change(effect.path, partial(self.machine.disk.remove, effect.path))
+
+    def _remove_tree(self, effect: RemoveTree) -> None:
+        self._change(effect.path, partial(self.machine.disk.remove_directory, effect.path))
+
+    def _change(self, path: str, action: Action) -> None:
+        def change() -> None:
+            try:
+                action()
+            except DiskFull:
+                pass  # the old one stays until the next
+            except OSError as error:
+                self.happen(partial(self.step, FileFailed(path, error)))
+
+        self._on_disk(change)
+
+    def _on_disk(self, action: Action) -> None:
+        """The disk is asked only when a thread's time has come: what happens in between, happens
+        in between."""
+        self._disk_queue.append(action)
+        if self._disk_threads < DISK_THREADS:
+            self._disk_threads += 1
+            self._work()
+
+    def _work(self) -> None:
+        first, last = self.machine.flush_us
+        delay_us = first + int(self.machine.rng.random() * (last - first))
+        self.machine.network.timeline.after(delay_us, partial(self.happen, self._worked))
+
+    def _worked(self) -> None:
+        self._disk_queue.popleft()()
+        if self._disk_queue and len(self._disk_queue) >= self._disk_threads:
+            self._work()
+        else:
+            self._disk_threads -= 1
+
+    def _stop_process(self, effect: StopProcess) -> None:
+        self.machine.stopped(effect.reason)
+
+
+def _content(part: Any) -> bytes:
+    return part.read() if isinstance(part, FileSlice) else bytes(part)

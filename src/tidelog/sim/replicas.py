@@ -1,0 +1,282 @@
+"""Invariants of data partitions, checked after every step for the node that made it, and there
+for the partitions that the step changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+from tidelog.replica.partition import Partition
+from tidelog.sim.counters import Counters
+from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.history import Place, Written
+from tidelog.sim.ledger import Entry, Ledger, entry, follow, surviving
+from tidelog.sim.plan import host
+from tidelog.sim.violation import Violation
+from tidelog.types import Offset
+from tidelog.wire.batch import RecordBatch
+
+Mark = tuple[Offset, Offset, Offset, int, int, int, int]
+"""High watermark, end, start, leader, leader epoch, partition epoch, and the latest epoch that
+the log knows."""
+
+
+def mark(partition: Partition) -> Mark:
+    log = partition.log
+    return (
+        partition.high_watermark,
+        log.log_end_offset,
+        log.log_start_offset,
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        log.leader_epochs.latest,
+    )
+
+
+def require(is_so: bool, invariant: str, detail: Callable[[], str]) -> None:
+    if not is_so:
+        raise Violation(invariant, detail())
+
+
+class ReplicaInvariants:
+    """All partitions of all machines."""
+
+    def __init__(self, counters: Counters) -> None:
+        self.ledgers: dict[Place, Ledger] = {}
+        self._counters = counters
+        self._marks: dict[str, dict[Partition, Mark]] = {}
+        self._leaders: dict[tuple[Place, int], str] = {}
+        self._unclean: dict[tuple[Place, int], None] = {}
+        """Leader epochs that began with an election of somebody who lacks records."""
+        self._paths: dict[tuple[str, Place], str] = {}
+        """Where each machine has it."""
+        self._is_uncertain: dict[tuple[str, Place], None] = {}
+        """Replicas that lost bytes with the power: the controller need not know yet."""
+
+    def ledger(self, partition: Partition) -> Ledger:
+        place = Place(partition.topic_id, partition.index)
+        found = self.ledgers.get(place)
+        if found is None:
+            found = self.ledgers[place] = Ledger(repr(partition))
+        return found
+
+    # What happens to machines.
+
+    def started(self, machine: str, disk: SimulatedDisk, partitions: Iterable[Partition]) -> None:
+        """What recovery found is what there is."""
+        self._marks[machine] = {}
+        for partition in partitions:
+            self._adopt(machine, disk, partition)
+
+    def _adopt(self, machine: str, disk: SimulatedDisk, partition: Partition) -> None:
+        ledger = self.ledger(partition)
+        ledger.replicas.pop(machine, None)
+        place = Place(partition.topic_id, partition.index)
+        self._paths[machine, place] = partition.log.path
+        follow(ledger, machine, disk, partition.log, may_be_rewritten=False)
+
+    def lost(self, machine: str, disk: SimulatedDisk, why: str) -> None:
+        """Of what a machine had, this disk is left."""
+        for place, ledger in self.ledgers.items():
+            if machine in ledger.replicas:
+                left = surviving(disk, self._paths[machine, place])
+                for _ in ledger.lost(machine, left, why):
+                    self._counters.reached("a committed batch lost on every disk")
+                self._is_uncertain[machine, place] = None
+
+    def elected_unclean(self, place: Place, leader_epoch: int) -> None:
+        self._unclean[place, leader_epoch] = None
+
+    def registered(self, machine: str) -> None:
+        """The controller knows that this one may have lost records."""
+        for key in [key for key in self._is_uncertain if key[0] == machine]:
+            del self._is_uncertain[key]
+
+    def is_uncertain(self, machine: str, place: Place) -> bool:
+        return (machine, place) in self._is_uncertain
+
+    # A step.
+
+    def stepped(self, machine: str, disk: SimulatedDisk, partitions: Iterable[Partition]) -> None:
+        marks = self._marks[machine]
+        for partition in partitions:
+            now = mark(partition)
+            before = marks.get(partition)
+            if now != before:
+                marks[partition] = now
+                if before is None:
+                    self._adopt(machine, disk, partition)
+                    before = (now[0], now[1], now[2], -1, -1, -1, now[6])
+                self._changed(machine, disk, partition, before, now)
+
+    def _changed(
+        self, machine: str, disk: SimulatedDisk, partition: Partition, before: Mark, now: Mark
+    ) -> None:
+        high_watermark, end, start, _, leader_epoch, partition_epoch, _ = now
+        name = f"{partition} on {machine}"
+        stable = partition.last_stable_offset
+        require(
+            start <= stable <= high_watermark <= end,
+            "log start ≤ last stable ≤ high watermark ≤ log end",
+            lambda: f"{name}: {start}, {stable}, {high_watermark}, {end}",
+        )
+        require(
+            leader_epoch >= before[4] and partition_epoch >= before[5],
+            "epochs never fall",
+            lambda: f"{name}: from {before[4:6]} to {now[4:6]}",
+        )
+        require(
+            leader_epoch == before[4] or partition_epoch > before[5],
+            "the leader epoch rises with the partition epoch",
+            lambda: f"{name}: from {before[4:6]} to {now[4:6]}",
+        )
+        ledger = self.ledger(partition)
+        is_new_epoch = leader_epoch != before[4]
+        was_cut = end < before[1] or now[6] < before[6]
+        if end != before[1] or is_new_epoch or was_cut:
+            rewritten = is_new_epoch or was_cut
+            added = follow(ledger, machine, disk, partition.log, may_be_rewritten=rewritten)
+            self._check_epochs(name, partition, added)
+        if partition.is_leader:
+            self._check_leader(machine, partition, ledger, before, now)
+        else:
+            self._check_follower(machine, partition, ledger, before, now)
+
+    def _check_epochs(self, name: str, partition: Partition, added: list[Entry]) -> None:
+        """The epochs that a log knows are those of its batches."""
+        epochs = partition.log.leader_epochs
+        entries = epochs.entries()
+        rising = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
+        require(
+            rising and (not entries or entries[-1][1] <= partition.log.log_end_offset),
+            "epochs rise with their offsets",
+            lambda: f"{name}: {entries}, end {partition.log.log_end_offset}",
+        )
+        for one in added:
+            known = epochs.epoch_for_offset(one.base_offset)
+            require(
+                known == one.epoch or one.base_offset < partition.log.log_start_offset,
+                "every batch's epoch is known",
+                lambda one=one, known=known: f"{name}: {one[:4]} counts as of epoch {known}",  # type: ignore[misc]
+            )
+
+    def _check_leader(
+        self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
+    ) -> None:
+        place = Place(partition.topic_id, partition.index)
+        high_watermark, leader_epoch = now[0], now[4]
+        if leader_epoch != before[4]:
+            other = self._leaders.setdefault((place, leader_epoch), machine)
+            require(
+                other == machine,
+                "one leader per epoch",
+                lambda: f"{partition}: {other} and {machine} lead in epoch {leader_epoch}",
+            )
+            is_unclean = (place, leader_epoch) in self._unclean
+            self._counters.reached("a leader began an epoch")
+            for _ in ledger.lead(machine, is_unclean=is_unclean):
+                self._counters.reached("a committed batch lost by an unclean election")
+        elif high_watermark < before[0]:
+            raise Violation(
+                "a leader's high watermark never falls",
+                f"{partition} on {machine}: from {before[0]} to {high_watermark}",
+            )
+        ledger.start_offset = max(ledger.start_offset, now[2])
+        if high_watermark > before[0] or leader_epoch != before[4]:
+            self._check_committed(machine, partition, ledger, before, now)
+
+    def _check_committed(
+        self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
+    ) -> None:
+        """What a leader shows as committed is on all that count as in sync."""
+        high_watermark = now[0]
+        if high_watermark > before[0]:
+            require(
+                len(partition.isr) >= partition.min_isr,
+                "the high watermark waits for enough replicas",
+                lambda: f"{partition} on {machine}: {high_watermark} with ISR {partition.isr}",
+            )
+        if ledger.commit(machine, high_watermark):
+            place = Place(partition.topic_id, partition.index)
+            for member in map(host, partition.maximal_isr):
+                if not self.is_uncertain(member, place):
+                    ledger.check_below(member, high_watermark, "the ISR has what is committed")
+        else:
+            ledger.check_below(machine, high_watermark, "replicas agree below the high watermark")
+
+    def _check_follower(
+        self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
+    ) -> None:
+        if now[0] < before[0]:
+            self._counters.reached("a follower's high watermark fell by a truncation")
+            require(
+                now[0] in (now[1], now[2]),
+                "a high watermark falls by truncation alone",
+                lambda: f"{partition} on {machine}: from {before[0]} to {now[0]}, end {now[1]}",
+            )
+        elif now[0] > before[0]:
+            require(
+                now[0] <= ledger.high_watermark,
+                "no follower is ahead of every leader",
+                lambda: f"{partition} on {machine}: {now[0]} of {ledger.high_watermark}",
+            )
+            ledger.check_below(machine, now[0], "replicas agree below the high watermark")
+        if now[1] < before[1]:
+            self._counters.reached("a follower truncated its log")
+
+    # What clients see.
+
+    def excuse(self, place: Place, offset: Offset) -> str | None:
+        """Why what was committed at an offset may be gone."""
+        ledger = self.ledgers[place]
+        for lost, reason in ledger.excused.values():
+            if lost.base_offset <= offset < lost.end_offset:
+                return reason
+        return None
+
+    def reset(self, consumer: str, place: Place, position: Offset, start: Offset) -> None:
+        """A consumer's position is outside of the log only if what was there is gone."""
+        ledger = self.ledgers[place]
+        is_deleted = position < ledger.start_offset
+        is_lost = bool(ledger.excused)
+        require(
+            is_deleted or is_lost,
+            "a position stays in the log",
+            lambda: f"{consumer} at {position} of {ledger.name} is sent to {start}",
+        )
+
+    def read(self, consumer: str, place: Place, batch: RecordBatch) -> None:
+        """A consumer sees what is committed, and always the same at an offset."""
+        ledger = self.ledgers[place]
+        found = entry(batch)
+        require(
+            found.end_offset <= ledger.high_watermark or found.key in ledger.excused,
+            "consumers see what is committed",
+            lambda: f"{consumer} got {found[:4]} of {ledger.name} before {ledger.high_watermark}",
+        )
+        known = ledger.committed.at(found.base_offset)
+        require(
+            known is None or known.is_same_as(found) or found.key in ledger.excused,
+            "what was read at an offset never changes",
+            lambda: f"{consumer} got {found[:4]} of {ledger.name}, not {known and known[:4]}",
+        )
+
+    def acknowledged(self, written: Written) -> None:
+        """What acks=all was answered with is committed by then."""
+        if written.acks != -1 or written.offset < 0:
+            return
+        ledger = self.ledgers[written.place]
+        end_offset = written.offset + len(written.values)
+        found = ledger.committed.at(written.offset)
+        if found is None and end_offset <= ledger.start_offset:
+            return
+        require(
+            self.excuse(written.place, written.offset) is not None
+            or (found is not None and found.end_offset >= end_offset),
+            "what is acknowledged is committed",
+            lambda: (
+                f"{written.producer}: offset {written.offset} of {ledger.name},"
+                f" committed up to {ledger.high_watermark}"
+            ),
+        )
