@@ -92,7 +92,7 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
         broker = Broker(config, log_dirs, metadata, runtime, channel)
         for log_dir in list(log_dirs.online):
             _load_partitions(broker, log_dir, now)
-    node = Node(config, runtime, broker, controller)
+    node = Node(config, runtime, broker, controller, raft)
     raft.start(now)
     _settle(node, now)
     flushes.is_loading = False

@@ -17,7 +17,7 @@ from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
 from tidelog.config.broker import BrokerConfig
-from tidelog.env import DiskFull, Now
+from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.events import (
     Answered,
     CloseConnection,
@@ -37,6 +37,7 @@ from tidelog.events import (
     Ticked,
 )
 from tidelog.quorum_controller.controller import QuorumController
+from tidelog.raft.raft import Raft
 from tidelog.runtime.answers import Answer, Disconnect
 from tidelog.runtime.jobs import Job
 from tidelog.runtime.purgatory import Delayed
@@ -63,12 +64,17 @@ WOKEN_COST = 50
 """Long polls that one step looks at, and microseconds for each."""
 WAITING_MAX = 1000
 """Answers that may wait in one connection's row: beyond that we stop reading from it."""
+WAITING_BYTES_MAX = 512 << 10
+"""Of those that are encoded already and wait for one before them: beyond that, too."""
+WAITING_BYTES_NODE_MAX = 32 << 20
+"""In all rows: beyond that nobody is read from who has any. So it is exceeded by one answer for
+each connection at most."""
 
 
 class Waiting:
     """A place in a connection's row of answers: requests are answered in their order."""
 
-    __slots__ = ("delayed", "parts", "request")
+    __slots__ = ("bytes", "delayed", "parts", "request")
 
     def __init__(self, request: Request) -> None:
         # Without its message, whose records would keep the frame's memory for as long.
@@ -76,6 +82,14 @@ class Waiting:
         self.delayed: Delayed | None = None
         self.parts: list[Any] | None = None
         """The answer, encoded; none at all where the client wants none."""
+        self.bytes = 0
+        """Of the parts; slices that were not read yet cost nothing."""
+
+
+class Row(deque[Waiting]):
+    """A connection's answers, in the order of its requests."""
+
+    bytes = 0
 
 
 class Node:
@@ -88,8 +102,10 @@ class Node:
         runtime: Runtime,
         broker: Broker | None,
         controller: QuorumController | None,
+        raft: Raft,
     ) -> None:
         self.config = config
+        self._raft = raft
         self.runtime = runtime
         self._broker = broker
         self._controller = controller
@@ -101,7 +117,9 @@ class Node:
             role = controller if is_controllers else broker
             assert role is not None, f"nobody serves {endpoint.name}"
             self._roles[endpoint.name] = role
-        self._rows: dict[ConnectionId, deque[Waiting]] = {}
+        self._rows: dict[ConnectionId, Row] = {}
+        self.waiting_bytes = 0
+        """Of all rows."""
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
         self._jobs: dict[ConnectionId, Job] = {}
         """Requests that take more than a step. Their connections are not read from: a client
@@ -163,6 +181,30 @@ class Node:
     def served_at(self, listener: str) -> Served:
         """Which APIs, in which versions, a listener serves."""
         return self._roles[listener].served
+
+    def leave(self, now: Now) -> list[Effect]:
+        """Hand over to others what this node leads; it serves on meanwhile. Then comes `stop`."""
+        effects: list[Effect] = []
+        if self._broker is not None:
+            self._broker.lifecycle.stop(now)
+        self._settle(now, effects)
+        return effects
+
+    def resign(self, now: Now) -> list[Effect]:
+        """Let another controller be the active one, after the broker has left."""
+        effects: list[Effect] = []
+        self._raft.resign(now)
+        self._settle(now, effects)
+        self.runtime.heed_timed()
+        return effects
+
+    @property
+    def has_left(self) -> bool:
+        return self._broker is None or self._broker.lifecycle.has_stopped
+
+    @property
+    def has_resigned(self) -> bool:
+        return self._raft.has_handed_over
 
     def stop(self, now: Now) -> list[Effect]:
         """Answer all that waits as if its time were up; nothing may be received any more."""
@@ -274,15 +316,24 @@ class Node:
         elif isinstance(answer, Disconnect):
             self.runtime.effects.append(CloseConnection(connection, answer.reason))
         else:
-            waiting.parts = answer or []
+            self._fill(connection, waiting, answer or [])
         self._send_ready(connection)
 
     def _answer_in_turn(self, connection: ConnectionId, frame: bytes) -> None:
         if frame:
-            self._queue(connection, ENCODED).parts = [frame]
+            self._fill(connection, self._queue(connection, ENCODED), [frame])
+            self._send_ready(connection)
+
+    def _fill(self, connection: ConnectionId, waiting: Waiting, parts: list[Any]) -> None:
+        row = self._rows.get(connection)
+        if row is not None:  # or the client is gone
+            waiting.parts = parts
+            waiting.bytes = sum(len(part) for part in parts if part.__class__ is not FileSlice)
+            row.bytes += waiting.bytes
+            self.waiting_bytes += waiting.bytes
 
     def _queue(self, connection: ConnectionId, request: Request) -> Waiting:
-        row = self._rows.setdefault(connection, deque())
+        row = self._rows.setdefault(connection, Row())
         waiting = Waiting(request)
         row.append(waiting)
         if len(row) > WAITING_MAX:
@@ -334,7 +385,7 @@ class Node:
             slices = encode_large(waiting.request, delayed.answer)
             self.runtime.jobs.start(slices, now, partial(self._done, connection, waiting))
             return
-        waiting.parts = encode_response(waiting.request, delayed.answer)
+        self._fill(connection, waiting, encode_response(waiting.request, delayed.answer))
         self._send_ready(connection)
 
     def _send_ready(self, connection: ConnectionId) -> None:
@@ -344,9 +395,11 @@ class Node:
             return  # the client is gone
         effects = self.runtime.effects
         while row and row[0].parts is not None:
-            parts = row.popleft().parts
-            if parts:
-                effects.append(Send(connection, parts))
+            sent = row.popleft()
+            row.bytes -= sent.bytes
+            self.waiting_bytes -= sent.bytes
+            if sent.parts:
+                effects.append(Send(connection, sent.parts))
         if (
             connection in self._paused
             and connection not in self._jobs
@@ -364,7 +417,9 @@ class Node:
         job = self._jobs.pop(connection, None)
         if job is not None:
             job.cancel()
-        for waiting in self._rows.pop(connection, ()):
+        row = self._rows.pop(connection, Row())
+        self.waiting_bytes -= row.bytes
+        for waiting in row:
             if waiting.delayed is not None:
                 self._places.pop(waiting.delayed, None)
                 self.runtime.purgatory.cancel(waiting.delayed)

@@ -66,7 +66,8 @@ class Lifecycle:
         """When the next heartbeat is due; a timer for another time is an old one."""
         self._give_up_ms = 0
         self._refused: ErrorCode | None = None
-        self._stopped: Callable[[Now], None] | None = None
+        self.has_stopped = False
+        """Whether the process may end: nobody waits for what this broker leads."""
 
     def caught_up(self, now: Now) -> None:
         """What was committed before this start has been read."""
@@ -84,14 +85,15 @@ class Lifecycle:
         elif self.state is BrokerState.STOPPING:
             self.beat_soon(now)
 
-    def stop(self, now: Now, then: Callable[[Now], None]) -> None:
-        """Have others lead what this broker leads; then is called when it may go."""
-        if self.state in (BrokerState.RUNNING, BrokerState.RECOVERING):
+    def stop(self, now: Now) -> None:
+        """Have others lead what this broker leads, if there are others."""
+        others = (one for one in self._broker.image.alive_brokers() if one.is_active)
+        is_alone = all(one.broker_id == self._broker.node_id for one in others)
+        if self.state in (BrokerState.RUNNING, BrokerState.RECOVERING) and not is_alone:
             self.state = BrokerState.STOPPING
-            self._stopped = then
             self.beat_soon(now)
         else:
-            then(now)
+            self.has_stopped = True
 
     def directory_failed(self, directory_id: Uuid, now: Now) -> None:
         self._offline.append(directory_id)
@@ -178,6 +180,8 @@ class Lifecycle:
             else:
                 log.warning("a heartbeat was refused: %s", code.name)
                 interval_ms = RETRY_MS
+        if self.has_stopped:
+            return
         if self._is_urgent:
             self._beat(now)
         else:
@@ -185,9 +189,7 @@ class Lifecycle:
 
     def _heard(self, answer: BrokerHeartbeatResponse, now: Now) -> None:
         if self.state is BrokerState.STOPPING:
-            if answer.should_shut_down and self._stopped is not None:
-                stopped, self._stopped = self._stopped, None
-                stopped(now)
+            self.has_stopped = answer.should_shut_down
         elif answer.is_fenced != self.is_fenced:
             self.is_fenced = answer.is_fenced
             log.info("this broker is %s", "fenced" if self.is_fenced else "in service")

@@ -25,6 +25,8 @@ log = logging.getLogger("tidelog.server")
 LISTEN_BACKLOG = 1024
 GC_ALLOCATIONS = 50_000
 """Between two looks for cycles: requests and answers have none."""
+LEAVE_SECONDS_MAX = 15.0
+"""What others get to take over in."""
 STOP_SECONDS_MAX = 10.0
 """What requests in flight get to be answered in, and slow readers to read."""
 
@@ -71,11 +73,12 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         ", ".join(f"{e.name}://{e.host}:{e.port}" for e in config.bound_endpoints),
     )
     failure = await shell.stopping
-    for server in servers:
-        server.close()
     if failure is not None:
         log.error("stopping: %s", failure)
         return 1
+    await shell.leave(LEAVE_SECONDS_MAX)
+    for server in servers:
+        server.close()
     await shell.drain(STOP_SECONDS_MAX)
     shell.close()
     if not stop_node(node, now()):

@@ -16,6 +16,7 @@ from tidelog.events import (
     CloseConnection,
     Connect,
     Disconnected,
+    Effect,
     Event,
     FileFailed,
     Flush,
@@ -116,13 +117,29 @@ class Shell:
             or any(connection.unsent_bytes for connection in self._connections.values())
         )
 
+    async def leave(self, seconds_max: float) -> None:
+        """Hand over what this node leads, serving on meanwhile; then let another controller be
+        active, which is known before this one is gone."""
+        deadline = self.loop.time() + seconds_max
+        self._start_all(self.node.leave(now()))
+        while not self.node.has_left and self.loop.time() < deadline:
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        self._start_all(self.node.resign(now()))
+        while not self.node.has_resigned and self.loop.time() < deadline:
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+
+    def _start_all(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._effects[type(effect)](effect)
+        if self._alarm.time_ms < self._timer_ms:
+            self._set_timer(self._alarm.time_ms)
+
     async def drain(self, seconds_max: float) -> None:
         """Answer what waits, and let slow readers read."""
         deadline = self.loop.time() + seconds_max
         for connection in self._connections.values():
             connection.hold()
-        for effect in self.node.stop(now()):
-            self._effects[type(effect)](effect)
+        self._start_all(self.node.stop(now()))
         while self.is_busy and self.loop.time() < deadline:
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 

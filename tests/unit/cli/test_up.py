@@ -90,12 +90,6 @@ def refused(*arguments: str) -> str:
     return line
 
 
-def test_more_nodes_than_this_version_runs_are_refused(tmp_path):
-    line = refused("up", "--nodes", "3", "--data-dir", str(tmp_path / "data"))
-    assert line == "Error: --nodes 3: this version runs a single node; leave --nodes at 1"
-    assert not (tmp_path / "data").exists()
-
-
 def test_a_directory_of_another_number_of_nodes_is_refused(tmp_path):
     (tmp_path / "cluster.properties").write_text("nodes=3\n")
     line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
