@@ -10,7 +10,7 @@ from tidelog.metadata.frame import METADATA_VERSION_LATEST, decode_record, encod
 from tidelog.types import Offset
 from tidelog.wire.batch import CONTROL, BatchWalk, RecordBatch
 from tidelog.wire.batch_builder import BatchBuilder
-from tidelog.wire.batch_reader import read_records
+from tidelog.wire.batch_reader import each_record
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
@@ -57,18 +57,19 @@ class LoggedRecord(NamedTuple):
 
 def read_metadata(batch: RecordBatch) -> list[LoggedRecord]:
     """What a batch of the metadata log holds. DecodeError where it cannot be a metadata record."""
-    found = []
-    for record in read_records(batch):
+    return list(each_metadata(batch))
+
+
+def each_metadata(batch: RecordBatch) -> Iterator[LoggedRecord]:
+    """The same, one after the other: a large batch takes more than a step."""
+    for record in each_record(batch):
         if record.value is None:
             raise DecodeError(f"the metadata record at offset {record.offset} has no value")
         if batch.is_control:
             message = decode_control(record.key, record.value)
         else:
             message = decode_record(record.value)
-        found.append(
-            LoggedRecord(record.offset, batch.partition_leader_epoch, record.timestamp, message)
-        )
-    return found
+        yield LoggedRecord(record.offset, batch.partition_leader_epoch, record.timestamp, message)
 
 
 def walk_metadata(content: Buffer) -> Iterator[LoggedRecord]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from tidelog.metadata.batches import control_batch, data_batch, walk_metadata
+from tidelog.metadata.batches import control_batch, walk_metadata
+from tidelog.metadata.frame import METADATA_VERSION_LATEST, at_level, encode_record
 from tidelog.metadata.image import Broker, Controller, MetadataImage, PartitionState, Topic
 from tidelog.metadata.records.brokers import RegisterBrokerRecord, RegisterControllerRecord
 from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from tidelog.metadata.records.security import ClientQuotaRecord, EntityData
 from tidelog.metadata.records.topics import PartitionRecord, TopicRecord
+from tidelog.slices import Slices, finish
 from tidelog.types import Offset, Uuid
+from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.messages.control_records import (
@@ -23,6 +27,9 @@ from tidelog.wire.messages.control_records import (
 
 BATCH_RECORDS_MAX = 1024
 """A snapshot of many partitions is cut into batches of this many."""
+RECORD_COST = 20
+BATCH_COST = 300
+"""Microseconds (slices.py) to encode a record, and to write a full batch."""
 
 METADATA_VERSION = "metadata.version"
 
@@ -109,33 +116,63 @@ def partition_record(topic_id: Uuid, number: int, state: PartitionState) -> Part
 
 
 def snapshot_content(
-    records: Sequence[Message],
+    records: Iterable[Message],
     *,
     epoch: int,
     last_timestamp_ms: int,
     written_at_ms: int,
     quorum_records: Sequence[Message] = (),
 ) -> bytes:
+    """A snapshot's file at once; see write_snapshot."""
+    content = bytearray()
+    slices = write_snapshot(
+        records,
+        content.extend,
+        epoch=epoch,
+        last_timestamp_ms=last_timestamp_ms,
+        written_at_ms=written_at_ms,
+        quorum_records=quorum_records,
+    )
+    finish(slices)
+    return bytes(content)
+
+
+def write_snapshot(
+    records: Iterable[Message],
+    write: Callable[[bytearray], object],
+    *,
+    epoch: int,
+    last_timestamp_ms: int,
+    written_at_ms: int,
+    quorum_records: Sequence[Message] = (),
+    metadata_version: int = METADATA_VERSION_LATEST,
+) -> Slices[None]:
     """A snapshot's file: header, [KRaft version and voters,] records, footer; offsets from 0.
 
     The first timestamp is what the header says of the log, the second that of the batches.
     """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
-    content = control_batch(
-        [header, *quorum_records], base_offset=0, leader_epoch=epoch, timestamp_ms=written_at_ms
+    write(
+        control_batch(
+            [header, *quorum_records], base_offset=0, leader_epoch=epoch, timestamp_ms=written_at_ms
+        )
     )
     offset = 1 + len(quorum_records)
-    for start in range(0, len(records), BATCH_RECORDS_MAX):
-        part = records[start : start + BATCH_RECORDS_MAX]
-        content += data_batch(
-            part, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_at_ms
-        )
-        offset += len(part)
+    every = iter(records)
+    while True:
+        builder, count = BatchBuilder(), 0
+        for record in islice(every, BATCH_RECORDS_MAX):
+            value = encode_record(at_level(record, metadata_version), metadata_version)
+            builder.append(None, value, timestamp=written_at_ms)
+            count += 1
+            yield RECORD_COST
+        if not count:
+            break
+        write(builder.build(base_offset=offset, partition_leader_epoch=epoch))
+        offset += count
+        yield BATCH_COST
     footer = [SnapshotFooterRecord(version=0)]
-    content += control_batch(
-        footer, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_at_ms
-    )
-    return bytes(content)
+    write(control_batch(footer, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_at_ms))
 
 
 def snapshot_name(end_offset: int, epoch: int) -> str:

@@ -33,6 +33,9 @@ class RaftConfig:
     retention_bytes: int = 100 << 20
     retention_ms: int = 7 * 24 * 3600 * 1000
     """Of the metadata log with its snapshots; below 0 for ever."""
+    snapshot_bytes_between: int = 20 << 20
+    snapshot_interval_ms: int = 3600 * 1000
+    """When a snapshot is taken; by time only above 0."""
 
     @property
     def check_quorum_timeout_ms(self) -> int:
@@ -67,6 +70,8 @@ def raft_config(config: BrokerConfig) -> RaftConfig:
         fetch_snapshot_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
         retention_bytes=config.metadata_max_retention_bytes,
         retention_ms=config.metadata_max_retention_ms,
+        snapshot_bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
     )
 
 

@@ -193,6 +193,10 @@ class Raft:
         return self._quorum.high_watermark
 
     @property
+    def config(self) -> RaftConfig:
+        return self._quorum.config
+
+    @property
     def log(self) -> Log:
         return self._quorum.log
 

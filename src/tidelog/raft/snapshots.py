@@ -39,11 +39,12 @@ class FinishSnapshot(NamedTuple):
     """A work item: a written snapshot gets its name."""
 
     file: File
+    part_path: str
     path: str
 
     def flush(self, disk: Disk) -> None:
         self.file.flush()
-        disk.rename(f"{self.path}{PART}", self.path)
+        disk.rename(self.part_path, self.path)
         disk.flush_directory(self.path.rpartition("/")[0])
 
 
@@ -60,12 +61,12 @@ class RemoveFiles(NamedTuple):
 class Part:
     """A snapshot that is being written."""
 
-    def __init__(self, disk: Disk, directory: str, snapshot_id: SnapshotId) -> None:
+    def __init__(self, disk: Disk, path: str, part_path: str, snapshot_id: SnapshotId) -> None:
         self.id = snapshot_id
         self._disk = disk
-        self._path = f"{directory}/{snapshot_name(*snapshot_id)}"
-        self._file = disk.open(f"{self._path}{PART}")
-        self._file.truncate(0)
+        self._path = path
+        self._part_path = part_path
+        self._file = disk.open(part_path)
 
     @property
     def size(self) -> int:
@@ -77,11 +78,11 @@ class Part:
 
     def finish(self) -> FinishSnapshot:
         """What is left to do; afterwards the snapshots have one more."""
-        return FinishSnapshot(self._file, self._path)
+        return FinishSnapshot(self._file, self._part_path, self._path)
 
     def abandon(self) -> None:
         self._file.close()
-        self._disk.remove(f"{self._path}{PART}")
+        self._disk.remove(self._part_path)
 
 
 class Snapshots:
@@ -92,12 +93,13 @@ class Snapshots:
         self._directory = directory
         self._open: dict[SnapshotId, File] = {}
         self._headers: dict[SnapshotId, list[Message]] = {}
+        self._parts = 0
         found = []
         for name in disk.names(directory):
             snapshot_id = parse_snapshot_name(name)
             if snapshot_id is not None and snapshot_id != BOOTSTRAP:
                 found.append(snapshot_id)
-            elif name.endswith((f".checkpoint{PART}", f".checkpoint{DELETED}")):
+            elif ".checkpoint" in name and name.endswith((PART, DELETED)):
                 disk.remove(f"{directory}/{name}")
         self.ids = sorted(found)
         while self.ids and not self._is_sound(self.ids[-1]):
@@ -156,13 +158,20 @@ class Snapshots:
         return known
 
     def begin(self, snapshot_id: SnapshotId) -> Part:
-        """One to be written. Raises DiskFull, OSError."""
-        return Part(self._disk, self._directory, snapshot_id)
+        """One to be written, under a name of its own: the same snapshot may be taken here and
+        fetched from the leader at once. Raises DiskFull, OSError."""
+        self._parts += 1
+        path = self._path(snapshot_id)
+        return Part(self._disk, path, f"{path}.{self._parts}{PART}", snapshot_id)
 
     def add(self, snapshot_id: SnapshotId) -> None:
         """It has its name now."""
         if snapshot_id not in self:
             insort(self.ids, snapshot_id)
+
+    def discard(self, part: Part) -> RemoveFiles:
+        """One that got its name when the log began behind it already."""
+        return RemoveFiles([self._path(part.id)])
 
     def drop_below(self, end_offset: Offset) -> RemoveFiles:
         """Forget those that end below; they are to be removed."""
@@ -216,3 +225,4 @@ def reconcile(metadata: Log, snapshots: Snapshots) -> None:
                 " before: copy the directory from another node of the quorum, or restore it",
             )
         metadata.advance_log_start_offset(found.end_offset)
+        snapshots.drop_below(found.end_offset).flush(metadata.disk)

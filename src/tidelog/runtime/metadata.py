@@ -14,12 +14,14 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import StopProcess
 from tidelog.log.log import Log
-from tidelog.metadata.batches import read_metadata
+from tidelog.metadata.batches import each_metadata
 from tidelog.metadata.delta import replay
 from tidelog.metadata.frame import METADATA_VERSION_LATEST, at_level, encode_record
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.snapshot import SnapshotId, read_snapshot
+from tidelog.metadata.snapshot import SnapshotId
+from tidelog.metadata.snapshot_loading import load_image
 from tidelog.raft.raft import Raft
+from tidelog.raft.snapshot_writer import SnapshotWriter
 from tidelog.raft.types import Address
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
@@ -45,6 +47,8 @@ class Pending(NamedTuple):
     image: MetadataImage
     records: Sequence[Message] = ()
     then: Committed | None = None
+    size_bytes: int = 0
+    timestamp_ms: int = 0
 
 
 class MetadataActor(Protocol):
@@ -92,6 +96,7 @@ class Metadata:
         """To be loaded before anything else is read."""
         self._is_elected = False
         self._is_active = False
+        self._writer: SnapshotWriter
 
     @property
     def image(self) -> MetadataImage:
@@ -122,6 +127,7 @@ class Metadata:
     def begin(self) -> None:
         """With what the newest snapshot has, as soon as raft starts."""
         self._snapshot = self.raft.snapshots.latest
+        self._writer = SnapshotWriter(self.raft, self._runtime.flush, self._runtime.jobs.add)
 
     def acted_upon_by(self, actor: MetadataActor) -> None:
         """Roles act in the order in which they come."""
@@ -156,13 +162,14 @@ class Metadata:
         if not self._is_active or self.raft.epoch != epoch:
             return ErrorCode.NOT_CONTROLLER
         assert base_offset == self.log.log_end_offset, "one decision at a time"
-        end_offset = base_offset + len(written)
+        end_offset, batch = base_offset + len(written), builder.build()
         # Noted before it is appended: a quorum of one may commit it in the same call.
         before = self.latest
         self.latest = image
-        pending = Pending(base_offset, end_offset, image, written, then)
+        size = len(batch), now.wall_ms
+        pending = Pending(base_offset, end_offset, image, written, then, *size)
         self._pending.append(pending)
-        appended = self.raft.append(builder.build(), now)
+        appended = self.raft.append(batch, now)
         if isinstance(appended, ErrorCode):
             self._pending.remove(pending)
             self.latest = before
@@ -240,6 +247,8 @@ class Metadata:
 
     def _commit(self, done: Pending, now: Now) -> Slices[None]:
         self.committed, self.committed_offset = done.image, done.end_offset
+        if done.records:
+            self._writer.applied(done.image, done.size_bytes, done.timestamp_ms, now)
         yield from self._act(done.records, now)
         if done.then is not None:
             done.then(ErrorCode.NONE, now)
@@ -253,7 +262,7 @@ class Metadata:
             if batch.next_offset > end_offset:
                 break
             image, records = self.committed, []
-            for one in read_metadata(batch):
+            for one in each_metadata(batch):
                 if one.offset >= self.committed_offset:
                     image = replay(image, one.record, one.offset, one.epoch)
                     records.append(one.record)
@@ -263,19 +272,16 @@ class Metadata:
             self.committed, self.committed_offset = image, batch.next_offset
             if not self._is_active:
                 self.latest = image
+            self._writer.applied(image, batch.size, batch.max_timestamp, now)
             yield from self._act(records, now)
 
     def _load_snapshot(self, now: Now) -> Slices[None]:
         snapshot_id, self._snapshot = self._snapshot, None
         assert snapshot_id is not None
         file = self.raft.snapshots.file(snapshot_id)
-        yield RECORD_COST
-        snapshot = read_snapshot(file.read(0, file.size), snapshot_id)
-        image = MetadataImage.empty()
-        for record in snapshot.records:
-            image = replay(image, record, snapshot_id.end_offset - 1, snapshot_id.epoch)
-            yield RECORD_COST
+        image = yield from load_image(file.read, snapshot_id)
         if self._snapshot is None:
+            self._writer.loaded(now)
             self.committed = self.latest = image
             self.committed_offset = snapshot_id.end_offset
             for actor in self._actors:

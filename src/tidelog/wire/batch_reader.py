@@ -11,8 +11,15 @@ from tidelog.wire import records
 from tidelog.wire.batch import RecordBatch, TimestampType
 from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX, Compression
-from tidelog.wire.records_twin_parse import Header, read_headers, wrap_int64
-from tidelog.wire.records_types import COLUMN_BYTES_MAX, Column, Columns
+from tidelog.wire.records_twin_parse import (
+    Flawed,
+    Header,
+    parse_record,
+    read_field,
+    read_headers,
+    wrap_int64,
+)
+from tidelog.wire.records_types import COLUMN_BYTES_MAX, Column, Columns, CorruptRecords, Flaw
 
 ROWS_MAX = 10_000
 COLUMNS_BYTES_MAX = 64 << 20
@@ -27,6 +34,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
+
+
+AT_ONCE_MAX = 100
+"""Records that are found in one go by the compiled module; beyond that one by one."""
 
 
 def read_records(batch: RecordBatch, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
@@ -47,6 +58,32 @@ def read_records(batch: RecordBatch, bytes_max: int = DECOMPRESSED_BYTES_MAX) ->
             )
         )
     return found
+
+
+def each_record(batch: RecordBatch, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The same, one after the other: a large batch takes more than a step."""
+    if batch.record_count <= AT_ONCE_MAX:
+        yield from read_records(batch, bytes_max)
+        return
+    block = bytes(batch.decompressed(bytes_max))
+    appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    position = 0
+    for index in range(batch.record_count):
+        try:
+            parsed = parse_record(block, position, len(block))
+        except Flawed as flawed:
+            raise CorruptRecords(flawed.flaw, index, position) from None
+        created = wrap_int64(batch.base_timestamp + parsed.timestamp_delta)
+        yield Record(
+            wrap_int64(batch.base_offset + parsed.offset_delta),
+            batch.max_timestamp if appended else created,
+            read_field(block, parsed.key_start, parsed.key_end),
+            read_field(block, parsed.value_start, parsed.value_end),
+            tuple(read_headers(block, parsed.headers_start, parsed.end)),
+        )
+        position = parsed.end
+    if position != len(block):
+        raise CorruptRecords(Flaw.TRAILING_BYTES, batch.record_count, position)
 
 
 def read_columns(

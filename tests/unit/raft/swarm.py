@@ -183,6 +183,7 @@ class Life:
         for node in world.nodes.values():
             node.flush_ms = (1, 4)
             self._start(node)
+        world.run(5000)  # what was sent before may still end a leadership
         leader = world.elected(timeout_ms=20_000)
         world.committed(leader, "the end")
 
