@@ -7,7 +7,6 @@ virtual ones. Effects start in the order of the list, and none waits for another
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Generator
 from functools import partial
 from typing import Any, assert_never
@@ -17,7 +16,7 @@ from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
 from tidelog.config.broker import BrokerConfig
-from tidelog.env import DiskFull, FileSlice, Now
+from tidelog.env import DiskFull, Now
 from tidelog.events import (
     Answered,
     CloseConnection,
@@ -41,11 +40,11 @@ from tidelog.raft.raft import Raft
 from tidelog.runtime.answers import Answer, Disconnect
 from tidelog.runtime.jobs import Job
 from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.rows import NO_MESSAGE, Rows, Waiting
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
-from tidelog.wire.headers import ResponseHeader
 from tidelog.wire.large import decode_large, encode_large
 from tidelog.wire.request import Request, Served, Undecoded, decode_any, encode_response
 
@@ -54,7 +53,6 @@ log = logging.getLogger("tidelog.node")
 _new = tuple.__new__
 """Makes a named tuple without its own constructor, which takes a third of a microsecond."""
 
-NO_MESSAGE = ResponseHeader(correlation_id=0)
 ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
@@ -62,34 +60,6 @@ Encoded = list[Any] | Delayed | Disconnect | None
 WOKEN_AT_ONCE_MAX = 30
 WOKEN_COST = 50
 """Long polls that one step looks at, and microseconds for each."""
-WAITING_MAX = 1000
-"""Answers that may wait in one connection's row: beyond that we stop reading from it."""
-WAITING_BYTES_MAX = 512 << 10
-"""Of those that are encoded already and wait for one before them: beyond that, too."""
-WAITING_BYTES_NODE_MAX = 32 << 20
-"""In all rows: beyond that nobody is read from who has any. So it is exceeded by one answer for
-each connection at most."""
-
-
-class Waiting:
-    """A place in a connection's row of answers: requests are answered in their order."""
-
-    __slots__ = ("bytes", "delayed", "parts", "request")
-
-    def __init__(self, request: Request) -> None:
-        # Without its message, whose records would keep the frame's memory for as long.
-        self.request = request._replace(message=NO_MESSAGE)
-        self.delayed: Delayed | None = None
-        self.parts: list[Any] | None = None
-        """The answer, encoded; none at all where the client wants none."""
-        self.bytes = 0
-        """Of the parts; slices that were not read yet cost nothing."""
-
-
-class Row(deque[Waiting]):
-    """A connection's answers, in the order of its requests."""
-
-    bytes = 0
 
 
 class Node:
@@ -117,9 +87,7 @@ class Node:
             role = controller if is_controllers else broker
             assert role is not None, f"nobody serves {endpoint.name}"
             self._roles[endpoint.name] = role
-        self._rows: dict[ConnectionId, Row] = {}
-        self.waiting_bytes = 0
-        """Of all rows."""
+        self.rows = Rows()
         self._places: dict[Delayed, tuple[ConnectionId, Waiting]] = {}
         self._jobs: dict[ConnectionId, Job] = {}
         """Requests that take more than a step. Their connections are not read from: a client
@@ -218,7 +186,7 @@ class Node:
     @property
     def is_busy(self) -> bool:
         """Whether somebody still waits for an answer."""
-        return bool(self._rows)
+        return bool(self.rows)
 
     @property
     def next_deadline_ms(self) -> int:
@@ -233,7 +201,7 @@ class Node:
             if not isinstance(request, Request):
                 single = produce_single(request, self.broker, now)
                 if single is not None:
-                    if event.connection in self._rows:
+                    if event.connection in self.rows:
                         self._answer_in_turn(event.connection, single)
                     elif single:
                         effects.append(_new(Send, (event.connection, [single])))
@@ -247,7 +215,7 @@ class Node:
                 self.runtime.heed_timed()
             else:
                 answer = HANDLERS[request.key](request, role, now)
-            if isinstance(answer, Message) and event.connection not in self._rows:
+            if isinstance(answer, Message) and event.connection not in self.rows:
                 effects.append(Send(event.connection, encode_response(request, answer)))
                 return
         except (OSError, DiskFull):
@@ -259,7 +227,7 @@ class Node:
             return
         if answer is None:
             return
-        waiting = self._queue(event.connection, request)
+        waiting = self.rows.add(event.connection, request)
         if isinstance(answer, Generator):
             slices = self._in_slices(waiting, answer, now)
             done = partial(self._done, event.connection, waiting)
@@ -316,29 +284,14 @@ class Node:
         elif isinstance(answer, Disconnect):
             self.runtime.effects.append(CloseConnection(connection, answer.reason))
         else:
-            self._fill(connection, waiting, answer or [])
+            self.rows.fill(connection, waiting, answer or [])
         self._send_ready(connection)
 
     def _answer_in_turn(self, connection: ConnectionId, frame: bytes) -> None:
         if frame:
-            self._fill(connection, self._queue(connection, ENCODED), [frame])
-            self._send_ready(connection)
-
-    def _fill(self, connection: ConnectionId, waiting: Waiting, parts: list[Any]) -> None:
-        row = self._rows.get(connection)
-        if row is not None:  # or the client is gone
-            waiting.parts = parts
-            waiting.bytes = sum(len(part) for part in parts if part.__class__ is not FileSlice)
-            row.bytes += waiting.bytes
-            self.waiting_bytes += waiting.bytes
-
-    def _queue(self, connection: ConnectionId, request: Request) -> Waiting:
-        row = self._rows.setdefault(connection, Row())
-        waiting = Waiting(request)
-        row.append(waiting)
-        if len(row) > WAITING_MAX:
-            self._pause(connection)
-        return waiting
+            self.rows.fill(connection, self.rows.add(connection, ENCODED), [frame])
+            if self.rows.is_full(connection):
+                self._pause(connection)
 
     def _pause(self, connection: ConnectionId) -> None:
         if connection not in self._paused:
@@ -385,30 +338,25 @@ class Node:
             slices = encode_large(waiting.request, delayed.answer)
             self.runtime.jobs.start(slices, now, partial(self._done, connection, waiting))
             return
-        self._fill(connection, waiting, encode_response(waiting.request, delayed.answer))
+        self.rows.fill(connection, waiting, encode_response(waiting.request, delayed.answer))
         self._send_ready(connection)
 
     def _send_ready(self, connection: ConnectionId) -> None:
         """What is ready and has nothing before it in the row."""
-        row = self._rows.get(connection)
-        if row is None:
+        if connection not in self.rows:
             return  # the client is gone
         effects = self.runtime.effects
-        while row and row[0].parts is not None:
-            sent = row.popleft()
-            row.bytes -= sent.bytes
-            self.waiting_bytes -= sent.bytes
-            if sent.parts:
-                effects.append(Send(connection, sent.parts))
-        if (
+        for parts in self.rows.take_ready(connection):
+            effects.append(Send(connection, parts))
+        if self.rows.is_full(connection):
+            self._pause(connection)
+        elif (
             connection in self._paused
             and connection not in self._jobs
-            and len(row) <= WAITING_MAX // 2
+            and self.rows.has_room(connection)
         ):
             self._paused.remove(connection)
             effects.append(ResumeReading(connection))
-        if not row:
-            del self._rows[connection]
 
     def _forget(self, connection: ConnectionId, now: Now) -> None:
         if self._controller is not None:
@@ -417,9 +365,7 @@ class Node:
         job = self._jobs.pop(connection, None)
         if job is not None:
             job.cancel()
-        row = self._rows.pop(connection, Row())
-        self.waiting_bytes -= row.bytes
-        for waiting in row:
+        for waiting in self.rows.remove(connection):
             if waiting.delayed is not None:
                 self._places.pop(waiting.delayed, None)
                 self.runtime.purgatory.cancel(waiting.delayed)

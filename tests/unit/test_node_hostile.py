@@ -22,7 +22,7 @@ from tidelog.broker.router import HANDLERS
 from tidelog.controller import topic_changes, topics
 from tidelog.errors import ErrorCode
 from tidelog.events import PauseReading, ResumeReading
-from tidelog.node import WAITING_MAX
+from tidelog.runtime.rows import WAITING_BYTES_MAX, WAITING_MAX
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS
 from tidelog.wire.declare import Message
@@ -335,6 +335,71 @@ def test_a_connection_with_many_waiting_answers_is_not_read_from() -> None:
     assert resumed == [ResumeReading(cluster.connection)]
     assert len(cluster.frames()) == sent + 1
     assert cluster.log_end_offset("t", 1) == sent
+
+
+def every_config() -> Message:
+    """A request with a large answer."""
+    broker = describe_configs.DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=None
+    )
+    return describe_configs.DescribeConfigsRequest(
+        resources=(broker,), include_synonyms=True, include_documentation=True
+    )
+
+
+def size_of_every_config(cluster: Cluster) -> int:
+    connection = cluster.shell.connect()
+    cluster.send(every_config(), 4, connection)
+    cluster.shell.advance(100)
+    (answer,) = cluster.frames(connection)
+    assert len(answer) > 10_000
+    return len(answer) + 4
+
+
+def test_large_answers_that_wait_are_counted_by_their_bytes() -> None:
+    cluster = new_cluster()
+    size = size_of_every_config(cluster)
+    cluster.send(cluster.fetch_request("t", 1, max_wait_ms=10_000), 12)
+    for _ in range(100):
+        cluster.send(every_config(), 4)
+        cluster.shell.advance(50)
+    assert WAITING_BYTES_MAX // 2 < cluster.node.rows.bytes <= WAITING_BYTES_MAX + size
+    assert cluster.frames() == []
+    cluster.shell.advance(10_000)
+    assert len(cluster.frames()) == 101
+    assert cluster.node.rows.bytes == 0
+
+
+def test_all_connections_together_let_only_so_much_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.runtime.rows.WAITING_BYTES_NODE_MAX", 200_000)
+    cluster = new_cluster()
+    size = size_of_every_config(cluster)
+    connections = [cluster.shell.connect() for _ in range(50)]
+    for connection in connections:
+        cluster.send(cluster.fetch_request("t", 1, max_wait_ms=10_000), 12, connection)
+    for _ in range(5):
+        for connection in connections:
+            cluster.send(every_config(), 4, connection)
+        cluster.shell.advance(500)
+    assert 200_000 < cluster.node.rows.bytes <= 200_000 + 50 * size
+    for connection in connections[:25]:
+        cluster.shell.disconnect(connection)
+    assert 0 < cluster.node.rows.bytes <= 200_000 + 25 * size
+    cluster.shell.advance(10_000)
+    assert {len(cluster.frames(connection)) for connection in connections[25:]} == {6}
+    assert cluster.node.rows.bytes == 0
+
+
+def test_records_that_wait_cost_nothing_before_they_are_read() -> None:
+    cluster = new_cluster()
+    cluster.produce("t", bytes(500_000))
+    end = cluster.log_end_offset("t")
+    cluster.send(cluster.fetch_request("t", end, max_wait_ms=1000), 12)
+    for _ in range(5):
+        cluster.send(cluster.fetch_request("t", end - 1), 12)
+    assert 0 < cluster.node.rows.bytes < 2000
+    cluster.shell.advance(1000)
+    assert sum(len(frame) for frame in cluster.frames()) > 5 * 500_000
 
 
 def test_thousands_of_long_polls_leave_nothing_behind() -> None:

@@ -32,12 +32,17 @@ class Unsent:
     until it took that, and who has not gets little at once. So those who read are served on, and
     what is unsent grows by a small piece (or one answer) for each peer at most.
 
+    Answers that wait in the node for others to go first count, too; the node bounds them itself.
+
     A transport does not tell what it got rid of. So all are measured, each time when a quarter
     of the limit was handed to them.
     """
 
-    def __init__(self, bytes_max: int = UNSENT_BYTES_NODE_MAX) -> None:
+    def __init__(
+        self, bytes_max: int = UNSENT_BYTES_NODE_MAX, waiting_bytes: Callable[[], int] = int
+    ) -> None:
         self.bytes_max = bytes_max
+        self._waiting_bytes = waiting_bytes
         self.measured_after_bytes = bytes_max // 4
         self.added_bytes = 0
         """Since it was measured."""
@@ -52,7 +57,7 @@ class Unsent:
 
     @property
     def bytes(self) -> int:
-        return sum(outbox.unsent_bytes for outbox in self._outboxes)
+        return self._waiting_bytes() + sum(outbox.unsent_bytes for outbox in self._outboxes)
 
     def measure(self) -> None:
         self.added_bytes = 0

@@ -64,7 +64,7 @@ class Shell:
         self.disk = disk
         self.request_bytes_max = request_bytes_max
         self.idle_ms_max = idle_ms_max
-        self.unsent = Unsent()
+        self.unsent = Unsent(waiting_bytes=lambda: node.rows.bytes)
         self.loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[str | None] = self.loop.create_future()
         """Resolved when the process should end: None if cleanly, else why not."""

@@ -90,6 +90,7 @@ class ScriptedNode:
         self.script: Callable[[Event], list[Effect]] = lambda event: []
         self.at_stop: Callable[[], list[Effect]] = list
         self.is_busy = False
+        self.rows = SimpleNamespace(bytes=0)
         self.alarm = Alarm()
         self.broker = SimpleNamespace(
             hosting=SimpleNamespace(recompressing={}, by_name={}, by_id={})

@@ -332,6 +332,21 @@ async def test_a_node_that_is_short_of_memory_reads_from_nobody_who_does_not_rea
 
 
 @on_a_loop
+async def test_what_waits_in_the_node_counts_too() -> None:
+    shell, node = scripted_shell()
+    slow, transport = connect(shell)
+    node.rows.bytes = shell.unsent.bytes_max * 3 // 4
+    assert shell.unsent.bytes == node.rows.bytes
+    slow.send([bytes(shell.unsent.measured_after_bytes + 1)])
+    slow.flush()
+    assert shell.unsent.is_scarce
+    transport.drain(HUGE)
+    node.rows.bytes = 0
+    shell.unsent.measure()
+    assert not shell.unsent.is_scarce
+
+
+@on_a_loop
 async def test_a_peer_that_is_gone_costs_nothing() -> None:
     shell, _ = scripted_shell()
     connection, transport = connect(shell)
