@@ -88,7 +88,7 @@ class AlterIsr:
         if asked:
             self._is_asking = True
             answered = partial(self._answered, asked)
-            self._broker.controller.ask(self._request(asked), answered, now)
+            self._broker.controller.ask(self._request(asked), answered, now, purpose="isr")
 
     def _request(self, asked: Changes) -> AlterPartitionRequest:
         topics: dict[Uuid, list[PartitionData]] = {}

@@ -9,11 +9,13 @@ from tidelog.broker.alter_isr import AlterIsr
 from tidelog.broker.automatic_topics import AutomaticTopics
 from tidelog.broker.directory_reports import DirectoryReports
 from tidelog.broker.fetch_session import FetchSessions
+from tidelog.broker.fetcher import Fetchers
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.recovery_points import RecoveryPoints
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import DiskFull, Now
@@ -68,6 +70,8 @@ class Broker:
         )
         self.hosting = Hosting(self)
         self.alter_isr = AlterIsr(self)
+        self.fetchers = Fetchers(self)
+        self.recovery_points = RecoveryPoints(self)
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)
         self.directory_reports = DirectoryReports(self)
@@ -121,6 +125,7 @@ class Broker:
     def start(self, now: Now) -> None:
         """What is done again and again from now on."""
         self.upkeep.start(now)
+        self.alter_isr.start(now)
         first_ms = now.monotonic_ms + FLUSH_CHECK_INTERVAL_MS
         self.schedule.every(
             FLUSH_CHECK_INTERVAL_MS, first_ms, lambda now: self.jobs.add(self._flush_due(now), now)
@@ -161,7 +166,7 @@ class Broker:
                 self.never_flushed(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif error is None:
                 log.flushed(unflushed.end_offset)
-                partition.maybe_advance_high_watermark()
+                partition.maybe_advance_high_watermark(now)
                 self._tell_flushed(partition, now)
             else:
                 log.flush_failed()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.broker.known_brokers import KnownBrokers
 from tidelog.config.log import log_config
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
@@ -51,6 +52,7 @@ class Hosting:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self._brokers = KnownBrokers(broker)
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[Uuid, int], Partition] = {}
         self._changed: dict[tuple[Uuid, int], None] = {}
@@ -111,6 +113,7 @@ class Hosting:
         for topic_id in list(self._indexes):
             if image.topic_by_id(topic_id) is None:
                 yield from self._remove_topic(topic_id, now)
+        self._changed.update(dict.fromkeys(self.by_id))
         for place, _ in image.partitions_of(self.broker.node_id):
             self._changed[place.topic_id, place.partition] = None
             self._indexes.setdefault(place.topic_id, {})[place.partition] = None
@@ -119,7 +122,7 @@ class Hosting:
             self._follow(*next(iter(self._changed)), now)
             yield ADOPT_COST
         self._begin_to_follow(now)
-        yield from self._reconfigure_topics(list(self._indexes))
+        yield from self._reconfigure_topics(list(self._indexes), now)
 
     def _begin_to_follow(self, now: Now) -> None:
         if self._changed and not self._is_following:
@@ -143,16 +146,27 @@ class Hosting:
         self._changed.pop((topic_id, index), None)
         topic = self.broker.image.topic_by_id(topic_id)
         state = None if topic is None else topic.partitions.get(index)
-        if topic is None or state is None or self.broker.node_id not in state.replicas:
+        if topic is None or state is None:
+            return
+        if self.broker.node_id not in state.replicas:
+            self._stop_replica(topic, index, now)
             return
         partition = self.by_id.get((topic_id, index)) or self._open(topic, index, state, now)
-        if partition is not None and state.leader == self.broker.node_id:
-            partition.become_leader(
-                leader_epoch=state.leader_epoch,
-                partition_epoch=state.partition_epoch,
-                replicas=state.replicas,
-                isr=state.isr,
-            )
+        if partition is None:
+            return
+        epochs = {"leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch}
+        if state.leader == self.broker.node_id:
+            self.broker.fetchers.unfollow(partition)
+            partition.become_leader(**epochs, replicas=state.replicas, isr=state.isr, now=now)
+        elif partition.become_follower(**epochs, leader_id=state.leader, replicas=state.replicas):
+            self.broker.fetchers.follow(partition, now)
+
+    def _stop_replica(self, topic: Topic, index: int, now: Now) -> None:
+        """It has been moved to other brokers: what lies here is of no use to anybody."""
+        path, _ = self._delete((topic.topic_id, index), now)
+        if path is not None:
+            log.info("deleted the replica of %s-%d: it is on other brokers now", topic.name, index)
+            self._remove_later([path], self.broker.config.log_segment_delete_delay_ms, now)
 
     def _open(self, topic: Topic, index: int, state: PartitionState, now: Now) -> Partition | None:
         """The partition with its log, which is made if there is none yet."""
@@ -189,6 +203,8 @@ class Hosting:
             opened,
             node_id=broker.node_id,
             high_watermark=log_dir.high_watermarks.get(key, 0),
+            brokers=self._brokers,
+            lag_time_max_ms=broker.config.replica_lag_time_max_ms,
         )
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
         self._note_configs(partition)
@@ -224,34 +240,42 @@ class Hosting:
         name, paths = None, []
         delay_ms = self.broker.config.log_segment_delete_delay_ms
         for index in self._indexes.pop(topic_id, ()):
-            place = topic_id, index
-            self._changed.pop(place, None)
-            key = self._damaged.pop(place, None)
-            partition = self.by_id.pop(place, None)
+            path, partition = self._delete((topic_id, index), now)
+            if path is not None:
+                paths.append(path)
             if partition is not None:
-                name, key = partition.topic, (partition.topic, index)
-                delay_ms = partition.log.config.file_delete_delay_ms
-                del self.by_name[key]
-                self.flushing.pop(partition, None)
-                self.recompressing.pop(partition, None)
-            log_dir = None if key is None else self.broker.log_dirs.holding(key)
-            if key is not None and log_dir is not None:
-                try:
-                    paths.append(log_dir.delete(*key, self.broker.rng.randbytes(16)))
-                except OSError as error:
-                    if self.broker.log_dirs.is_fatal(log_dir.path):
-                        raise
-                    reason = f"cannot delete {key[0]}-{key[1]}: {error}"
-                    self.fail(log_dir.path, reason, now)
-            if partition is not None:
-                partition.changed()
+                name, delay_ms = partition.topic, partition.log.config.file_delete_delay_ms
             yield REMOVE_COST
         if name is not None:
             log.info("deleted topic %s with %d partitions", name, len(paths))
+        self._remove_later(paths, delay_ms, now)
+
+    def _delete(self, place: tuple[Uuid, int], now: Now) -> tuple[str | None, Partition | None]:
+        """A replica is gone; what is left of it on disk has another name."""
+        self._changed.pop(place, None)
+        key = self._damaged.pop(place, None)
+        partition, path = self.by_id.get(place), None
+        if partition is not None:
+            key = partition.topic, partition.index
+            self._forget(partition)
+        log_dir = None if key is None else self.broker.log_dirs.holding(key)
+        if key is not None and log_dir is not None:
+            try:
+                path = log_dir.delete(*key, self.broker.rng.randbytes(16))
+            except OSError as error:
+                if self.broker.log_dirs.is_fatal(log_dir.path):
+                    raise
+                self.fail(log_dir.path, f"cannot delete {key[0]}-{key[1]}: {error}", now)
+        if partition is not None:
+            partition.changed()
+        return path, partition
+
+    def _remove_later(self, paths: list[str], delay_ms: int, now: Now) -> None:
         if paths:
-            due_ms = now.monotonic_ms + delay_ms
             removal = self._remove_files(paths)
-            self.broker.schedule.at(due_ms, lambda now: self.broker.jobs.add(removal, now))
+            self.broker.schedule.at(
+                now.monotonic_ms + delay_ms, lambda now: self.broker.jobs.add(removal, now)
+            )
 
     def _remove_files(self, paths: list[str]) -> Slices[None]:
         for path in paths:
@@ -271,9 +295,9 @@ class Hosting:
             topics = [] if changed is None else [changed.topic_id]
         else:
             return
-        yield from self._reconfigure_topics(topics)
+        yield from self._reconfigure_topics(topics, now)
 
-    def _reconfigure_topics(self, topics: list[Uuid]) -> Slices[None]:
+    def _reconfigure_topics(self, topics: list[Uuid], now: Now) -> Slices[None]:
         broker, image = self.broker, self.broker.image
         for topic_id in topics:
             topic = image.topic_by_id(topic_id)
@@ -284,7 +308,7 @@ class Hosting:
             for index in list(self._indexes.get(topic_id, ())):
                 partition = self.by_id.get((topic_id, index))
                 if partition is not None:
-                    partition.reconfigure(config)
+                    partition.reconfigure(config, now)
                     self._note_configs(partition)
                     yield 5
 
@@ -319,12 +343,16 @@ class Hosting:
         self._damaged[partition.topic_id, partition.index] = key
         self._drop(partition)
 
-    def _drop(self, partition: Partition) -> None:
-        """No longer served here; whoever waits for it learns so."""
+    def _forget(self, partition: Partition) -> None:
         del self.by_name[partition.topic, partition.index]
         del self.by_id[partition.topic_id, partition.index]
         self.flushing.pop(partition, None)
         self.recompressing.pop(partition, None)
+        self.broker.fetchers.unfollow(partition)
+
+    def _drop(self, partition: Partition) -> None:
+        """No longer served here; whoever waits for it learns so."""
+        self._forget(partition)
         self.broker.never_flushed(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         partition.changed()
 

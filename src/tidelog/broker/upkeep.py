@@ -49,7 +49,7 @@ class Upkeep:
 
     def _recovery_points(self, now: Now) -> None:
         for log_dir in self._broker.log_dirs.online:
-            self._begin_to_write(log_dir.recovery_point_checkpoint(), now)
+            self._broker.recovery_points.write(log_dir, now)
 
     def _log_starts(self, now: Now) -> None:
         for log_dir in self._broker.log_dirs.online:

@@ -24,20 +24,6 @@ class Brokers(Protocol):
         """Not fenced."""
 
 
-class _Alone:
-    def broker_epoch(self, broker_id: int, /) -> int:
-        return UNKNOWN
-
-    def is_active(self, broker_id: int, /) -> bool:
-        return False
-
-    is_alive = is_active
-
-
-ALONE = _Alone()
-"""Nobody but this broker is known."""
-
-
 class IsrChange(NamedTuple):
     """An ISR as a leader wants it. While it waits for the controller's answer nobody knows
     which one holds, the committed or this."""

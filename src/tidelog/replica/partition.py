@@ -11,7 +11,6 @@ from tidelog.log.log import Log
 from tidelog.log.results import Appended
 from tidelog.replica.awaited import Awaited
 from tidelog.replica.isr import (
-    ALONE,
     UNKNOWN,
     Brokers,
     Followers,
@@ -25,7 +24,6 @@ from tidelog.wire.records_types import SingleProduce
 
 NO_EPOCH = -1
 NO_LEADER = -1
-START = Now(0, 0)
 
 
 class Watcher(Protocol):
@@ -75,8 +73,8 @@ class Partition:
         *,
         node_id: int,
         high_watermark: Offset,
-        brokers: Brokers = ALONE,
-        lag_time_max_ms: int = 30_000,
+        brokers: Brokers,
+        lag_time_max_ms: int,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -158,7 +156,7 @@ class Partition:
         partition_epoch: int,
         replicas: tuple[int, ...],
         isr: tuple[int, ...],
-        now: Now = START,
+        now: Now,
     ) -> bool:
         """Lead from now on, or go on leading with what the controller has confirmed since;
         whether that is news. What an answer to AlterPartition told before is none."""
@@ -236,7 +234,7 @@ class Partition:
         """Whether flush.messages lets nobody see the last ones yet."""
         return self.log.durability.must_flush_records(self.log)
 
-    def maybe_advance_high_watermark(self, now: Now = START) -> bool:
+    def maybe_advance_high_watermark(self, now: Now) -> bool:
         """The least end of the in-sync replicas is what can no longer be lost. With
         flush.messages, what must be flushed counts once it is."""
         end_offset = self.log.log_end_offset
@@ -338,7 +336,7 @@ class Partition:
 
     # Both.
 
-    def reconfigure(self, config: LogConfig, now: Now = START) -> None:
+    def reconfigure(self, config: LogConfig, now: Now) -> None:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
         self.produce_rules = produce_rules(config)

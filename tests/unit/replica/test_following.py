@@ -63,8 +63,8 @@ def test_batches_that_end_before_the_divergence_stay_13() -> None:
 def test_an_epoch_that_only_the_leader_has_is_found_in_two_steps_14() -> None:
     replicas, partition = follower()
     fill(replicas, partition, (10, 0, 1), (10, 10, 3), (5, 20, 5))
-    # The leader answers for epoch 5: its epoch 4 ends at 30. Ours below 4 is 3, which ends at 20.
-    truncate_to_epoch_end(partition, 4, 30)
+    # The leader answers for epoch 5: its epoch 4 ends at 15. Ours below 4 is 3, which ends at 20.
+    truncate_to_epoch_end(partition, 4, 15)
     assert partition.log.log_end_offset == 20
     truncate_to_epoch_end(partition, 2, 10)
     assert partition.log.log_end_offset == 10

@@ -138,6 +138,7 @@ def test_who_joins_counts_at_once_and_who_leaves_until_it_is_sure_7() -> None:
     assert replicas.leader.high_watermark == 2
     replicas.fetch(3)
     assert replicas.fetch(3) is not None
+    replicas.advance(LAG_MS * 2)
     replicas.append()
     replicas.replicate(2)
     assert replicas.leader.high_watermark == 2

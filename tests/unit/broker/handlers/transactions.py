@@ -16,7 +16,7 @@ COMMIT, ABORT = 1, 0
 def append(cluster: Cluster, batch: bytearray, topic: str = "t") -> None:
     partition = cluster.partition(topic)
     partition.log.append_built(batch, partition.leader_epoch, cluster.shell.now)
-    partition.maybe_advance_high_watermark()
+    partition.maybe_advance_high_watermark(cluster.shell.now)
 
 
 def write(cluster: Cluster, producer_id: int, sequence: int, *values: bytes) -> None:
