@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.broker.handlers.api_versions import refuse_version
 from tidelog.client import Address, ClientSettings, ConnectionFailed, TimedOut
 from tidelog.client.cluster import Cluster
 from tidelog.client.connection import BrokerConnection
 from tidelog.client.errors import ClientError
 from tidelog.client.steps import Abandon, Ask, Finish, Pause, Start
+from tidelog.runtime.handlers.api_versions import refuse_version
 from tidelog.slices import finish
 from tidelog.types import Uuid
 from tidelog.wire.api import APIS, ApiKey
