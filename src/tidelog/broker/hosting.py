@@ -87,8 +87,10 @@ class Hosting:
             # Known, but its turn has not come yet; or there may be room for it by now.
             self._follow(topic.topic_id, index, now)
             found = self.by_name.get((topic.name, index))
-        if found is not None and found.topic_id == topic.topic_id:
-            return found
+        if found is not None:
+            # Or the topic was deleted and made anew, which is still to be acted upon.
+            is_same = found.topic_id == topic.topic_id
+            return found if is_same else ErrorCode.INCONSISTENT_TOPIC_ID
         if self.broker.node_id in topic.partitions[index].replicas:
             # Damaged, or there was no room to make it, or its directory is offline.
             return ErrorCode.KAFKA_STORAGE_ERROR

@@ -57,6 +57,7 @@ class WiredShell(SimulatedShell):
         self.incoming: dict[int, tuple[WiredShell, int]] = {}
         self.requests: list[tuple[int, bytes]] = []
         """To which broker, and the frame."""
+        self.answers: list[tuple[int, bytes]] = []
 
     def _start(self, effect: Effect) -> None:
         match effect:
@@ -97,6 +98,7 @@ class WiredShell(SimulatedShell):
         data = self.take(connection)
         while data:
             (size,) = struct.unpack_from(">i", data)
+            self.answers.append((other.node_id, data[4 : 4 + size]))
             other._step(Answered(theirs, memoryview(data[4 : 4 + size])))
             data = data[4 + size :]
 
