@@ -300,16 +300,15 @@ class Node:
 
     def _settle(self, now: Now, effects: list[Effect]) -> None:
         """Complete what this step made possible, until nothing more comes of it."""
-        while self._woken:
+        purgatory = self.runtime.purgatory
+        while self._woken or purgatory.completed:
             if len(self._woken) > WOKEN_AT_ONCE_MAX:
                 woken_fetches = dict(self._woken)
                 self._woken.clear()
                 self.runtime.jobs.start(self._look_at(woken_fetches, now), now)
-                break
-            woken, _ = self._woken.popitem()
-            woken.maybe_complete(now)
-        purgatory = self.runtime.purgatory
-        while purgatory.completed:
+            while self._woken:
+                woken, _ = self._woken.popitem()
+                woken.maybe_complete(now)
             completed, purgatory.completed = purgatory.completed, []
             for delayed in completed:
                 self._answer_delayed(delayed, now)
