@@ -236,7 +236,10 @@ class Partition:
 
     def maybe_advance_high_watermark(self, now: Now) -> bool:
         """The least end of the in-sync replicas is what can no longer be lost. With
-        flush.messages, what must be flushed counts once it is."""
+        flush.messages, what must be flushed counts once it is. A follower's moves by what its
+        leader tells alone."""
+        if not self.is_leader:
+            return False
         end_offset = self.log.log_end_offset
         if self.flushes and self.must_flush_records:
             end_offset = self.log.recovery_point
@@ -342,8 +345,7 @@ class Partition:
         self.produce_rules = produce_rules(config)
         self.takes_singles = self.is_leader and self.followers is None and is_plain(config)
         self.flushes = config.flushes_by_count
-        if self.is_leader:
-            self.maybe_advance_high_watermark(now)
+        self.maybe_advance_high_watermark(now)
 
     def changed(self) -> None:
         """Everybody has a look: the partition may have another leader, or none, or be gone."""

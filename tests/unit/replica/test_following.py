@@ -52,6 +52,16 @@ def test_replicas_are_the_same_bytes() -> None:
         assert partition.log.leader_epochs.entries() == [(0, 0), (1, 10)]
 
 
+def test_a_followers_high_watermark_moves_by_its_leaders_word_alone() -> None:
+    replicas, partition = follower()
+    fill(replicas, partition, (3, 0, 1))
+    # As after a flush, which counts for a leader.
+    assert not partition.maybe_advance_high_watermark(replicas.now)
+    assert partition.high_watermark == 0
+    leader_told(partition, high_watermark=2, log_start_offset=0)
+    assert partition.high_watermark == 2
+
+
 def test_batches_that_end_before_the_divergence_stay_13() -> None:
     replicas, partition = follower()
     fill(replicas, partition, (10, 0, 1), (1, 10, 1), (1, 11, 2))
@@ -164,6 +174,14 @@ def test_a_follower_raises_its_start_with_the_leaders() -> None:
     assert (partition.log.log_start_offset, partition.log.leader_epochs.entries()) == (6, [(2, 6)])
     leader_told(partition, 8, 99)  # nonsense, but it must not break anything
     assert partition.log.log_start_offset == 8
+
+
+def test_a_flush_does_not_tell_a_follower_what_is_committed() -> None:
+    replicas, partition = follower()
+    fill(replicas, partition, (4, 0, 1))
+    assert not partition.maybe_advance_high_watermark(replicas.now)
+    partition.reconfigure(partition.log.config, replicas.now)
+    assert partition.high_watermark == 0
 
 
 def test_roles_change_only_with_newer_metadata() -> None:
