@@ -62,6 +62,7 @@ class Lifecycle:
         self._offline: list[Uuid] = []
         self._is_asking = False
         self._is_urgent = False
+        self._is_adopted = False
         self._beat_ms = 0
         """When the next heartbeat is due; a timer for another time is an old one."""
         self._give_up_ms = 0
@@ -74,10 +75,16 @@ class Lifecycle:
         if self.state is BrokerState.STARTING:
             self._begin_to_register(now)
 
+    def adopted(self, now: Now) -> None:
+        """The partitions that the metadata places here are open."""
+        self._is_adopted = True
+        self.metadata_changed(now)
+
     def metadata_changed(self, now: Now) -> None:
         """Whether this broker's registration is among what it has read."""
         if (
             self.state is BrokerState.RECOVERING
+            and self._is_adopted
             and self._broker.image.broker_epoch(self._broker.node_id) == self.broker_epoch
         ):
             self.state = BrokerState.RUNNING

@@ -21,8 +21,9 @@ ADOPT_COST = 20
 
 
 class MetadataFollower:
-    """A MetadataActor. Until the metadata has been read to its end once, nothing is acted upon:
-    what it says half-way may have been changed long ago."""
+    """A MetadataActor. Until the metadata knows this process nothing is acted upon: what it says
+    before is meant for the process that was here earlier, which may have had records that this
+    one lacks. Its registration takes all leaderships from it."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -40,9 +41,13 @@ class MetadataFollower:
             self._broker.lifecycle.metadata_changed(now)
 
     def caught_up(self, now: Now) -> None:
-        if not self._is_adopting:
+        broker = self._broker
+        broker.lifecycle.caught_up(now)
+        own = broker.image.brokers.get(broker.node_id)
+        is_known = own is not None and own.incarnation_id == broker.lifecycle.incarnation_id
+        if is_known and not self._is_adopting:
             self._is_adopting = True
-            self._broker.jobs.start(self._adopt(now), now)
+            broker.jobs.start(self._adopt(now), now)
 
     def leader_changed(self, now: Now) -> None:
         self._broker.controller.leader_changed(now)
@@ -50,16 +55,18 @@ class MetadataFollower:
     def _adopt(self, now: Now) -> Slices[None]:
         """Everything that the metadata places here; then this broker may serve."""
         broker = self._broker
-        image = broker.image
-        broker.config = broker.static_config.with_dynamic(
-            image.cluster_configs(), image.broker_configs(broker.node_id)
-        )
         for log_dir in list(broker.log_dirs.online):
             yield from self._set_strays_aside(log_dir)
-        yield from broker.hosting.reload(now)
+        image = None
+        while image is not broker.image:  # or it changed meanwhile
+            image = broker.image
+            broker.config = broker.static_config.with_dynamic(
+                image.cluster_configs(), image.broker_configs(broker.node_id)
+            )
+            yield from broker.hosting.reload(now)
         self._is_adopted = True
         broker.start(now)
-        broker.lifecycle.caught_up(now)
+        broker.lifecycle.adopted(now)
 
     def _set_strays_aside(self, log_dir: LogDir) -> Slices[None]:
         """A directory that the metadata does not place here is kept, under another name."""
