@@ -7,11 +7,11 @@ import random
 from tidelog.config.broker import BrokerConfig
 from tidelog.loading import load_node, stop_node
 from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, random_uuid, voter
-from tidelog.node import Node
 from tidelog.sim.machine import Boot, Machine, Watch
 from tidelog.sim.network import Network
 from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
 from tidelog.sim.timeline import Clock
+from tidelog.sim.view import node_of
 from tidelog.wire.messages.control_records import Voter
 
 DATA = "data"
@@ -83,14 +83,10 @@ class Cluster:
         ]
 
 
-def node_of(machine: Machine) -> Node:
-    assert isinstance(machine.program, Node)
-    return machine.program
-
-
 def stop_cleanly(machine: Machine) -> None:
     """As after a SIGTERM."""
     node = node_of(machine)
+    assert node is not None
     now = machine.clock.now()
     node.stop(now)
     stop_node(node, now)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tidelog.events import ConnectionId, Event
-from tidelog.node import Node
-from tidelog.replica.partition import Partition
 from tidelog.sim.counters import Counters
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, Machine
+from tidelog.sim.metadata import MetadataInvariants
+from tidelog.sim.quorum import QuorumInvariants
 from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.trace import Trace
+from tidelog.sim.view import incarnation_of, metadata_of, node_of, partitions_of
 from tidelog.sim.words import Words
 
 Ended = Callable[[Machine], None]
@@ -22,6 +23,8 @@ class Observer:
     def __init__(self, trace: Trace, counters: Counters) -> None:
         self.trace = trace
         self.replicas = ReplicaInvariants(counters)
+        self.metadata = MetadataInvariants(self.replicas, counters)
+        self.quorum = QuorumInvariants(counters)
         self.on_end: Ended | None = None
         """Who is to be told that a process is gone."""
         self.words: Words | None = None
@@ -32,27 +35,34 @@ class Observer:
         self.trace.step(number, event, frame)
         if self.trace.is_shown:
             self.trace.show(f"{machine.name} {event!r:.200}")
+        self.quorum.received(machine.name, event)
 
     def after_step(self, machine: Machine) -> None:
         if self.words is not None and self.words.failure is not None:
             raise self.words.failure
-        self.replicas.stepped(machine.name, machine.disk, partitions(machine))
+        node = node_of(machine)
+        if node is not None:
+            metadata = metadata_of(node)
+            self.quorum.stepped(machine.name, machine.disk, metadata.raft)
+            # First what was decided: it says which leader may lack records.
+            self.metadata.stepped(machine.name, metadata.image)
+            self.replicas.stepped(machine.name, machine.disk, partitions_of(node))
 
     def sent(self, machine: Machine, connection: ConnectionId, frame: bytes) -> None:
-        """Nothing leaves too early."""
+        self.quorum.sent(machine.name, machine.disk, connection, frame)
 
     def started(self, machine: Machine) -> None:
-        self.replicas.started(machine.name, machine.disk, partitions(machine))
+        node = node_of(machine)
+        if node is not None:
+            self.quorum.started(machine.name, machine.disk, metadata_of(node).raft)
+            self.metadata.started(machine.name, incarnation_of(node))
+            self.replicas.started(machine.name, machine.disk, partitions_of(node))
 
     def ended(self, machine: Machine, reason: str) -> None:
         self.trace.say(f"{machine.name} {reason}")
+        self.quorum.ended(machine.name)
         if reason in (LOST_POWER, NEW_DISK):
+            self.quorum.lost(machine.name, machine.disk, is_new_disk=reason == NEW_DISK)
             self.replicas.lost(machine.name, machine.disk, reason)
         if self.on_end is not None:
             self.on_end(machine)
-
-
-def partitions(machine: Machine) -> Iterable[Partition]:
-    """That its broker hosts, if it is a broker."""
-    node = machine.program
-    return node.broker.hosting.by_id.values() if isinstance(node, Node) else ()

@@ -18,13 +18,13 @@ from tidelog.sim.cluster import Cluster, stop_cleanly
 from tidelog.sim.consumer import Consumer
 from tidelog.sim.counters import SOMETIMES, Counters
 from tidelog.sim.history import Place
-from tidelog.sim.machine import Machine
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Network
-from tidelog.sim.observer import Observer, partitions
+from tidelog.sim.observer import Observer
 from tidelog.sim.plan import FAULTS, Plan
 from tidelog.sim.timeline import MS, SECOND, Timeline
 from tidelog.sim.trace import Trace
+from tidelog.sim.view import node_of, partitions_of
 from tidelog.sim.violation import Violation
 from tidelog.sim.words import heard
 from tidelog.sim.workload import READER, Workload
@@ -135,7 +135,10 @@ class Simulator:
     def _replicas_agree(self) -> bool:
         ends: dict[tuple[object, int], tuple[Offset, Offset]] = {}
         for machine in self.cluster.machines.values():
-            for partition in partitions(machine):
+            node = node_of(machine)
+            if node is None:
+                return False
+            for partition in partitions_of(node):
                 key = partition.topic_id, partition.index
                 end = partition.log.log_end_offset, partition.high_watermark
                 if end[0] != end[1] or ends.setdefault(key, end) != end:
@@ -153,8 +156,3 @@ class Simulator:
 
     def _excuse(self, place: Place, offset: Offset) -> str | None:
         return self.observer.replicas.excuse(place, offset)
-
-
-def machines_of(simulator: Simulator) -> list[Machine]:
-    """Nodes first."""
-    return [*simulator.cluster.machines.values(), *simulator.workload.machines]

@@ -1,0 +1,201 @@
+"""Invariants of what the controller decides, checked when a node's committed image changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.metadata.image import Broker, MetadataImage, PartitionState, Topic
+from tidelog.sim.counters import Counters
+from tidelog.sim.history import Place
+from tidelog.sim.plan import host
+from tidelog.sim.replicas import ReplicaInvariants, require
+from tidelog.sim.violation import Violation
+from tidelog.types import Uuid
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+RECOVERING = 1
+
+
+class MetadataInvariants:
+    """Every state of every partition, by whom it was first seen."""
+
+    def __init__(self, replicas: ReplicaInvariants, counters: Counters) -> None:
+        self._replicas = replicas
+        self._counters = counters
+        self._images: dict[str, MetadataImage] = {}
+        self._states: dict[tuple[Place, int], PartitionState] = {}
+        self._latest: dict[Place, PartitionState] = {}
+        self._brokers: dict[int, dict[int, Uuid]] = {}
+        """The incarnation of each broker epoch."""
+        self._incarnations: dict[str, Uuid] = {}
+        """Of the process that a machine runs."""
+
+    def started(self, machine: str, incarnation_id: Uuid | None) -> None:
+        self._images.pop(machine, None)
+        if incarnation_id is not None:
+            self._incarnations[machine] = incarnation_id
+
+    def stepped(self, machine: str, image: MetadataImage) -> None:
+        before = self._images.get(machine)
+        if image is before:
+            return
+        self._images[machine] = image
+        if before is not None:
+            require(
+                image.offset >= before.offset,
+                "metadata is shown in the order of its log",
+                lambda: f"{machine}: from {before.offset} to {image.offset}",
+            )
+        old_brokers = None if before is None else before.brokers
+        if image.brokers is not old_brokers:
+            for broker in image.brokers.values():
+                if old_brokers is None or old_brokers.get(broker.broker_id) is not broker:
+                    self._check_broker(machine, image, broker)
+        if before is None or image.topics is not before.topics:
+            for topic, index, state in _changed(before, image):
+                self._check_partition(machine, image, topic, index, state)
+
+    def _check_broker(self, machine: str, image: MetadataImage, broker: Broker) -> None:
+        epochs = self._brokers.setdefault(broker.broker_id, {})
+        known = epochs.setdefault(broker.broker_epoch, broker.incarnation_id)
+        require(
+            known == broker.incarnation_id,
+            "a broker epoch is of one incarnation",
+            lambda: f"{machine}: broker {broker.broker_id}, epoch {broker.broker_epoch}",
+        )
+        name = host(broker.broker_id)
+        if self._incarnations.get(name) == broker.incarnation_id:
+            self._replicas.registered(name)
+        if broker.fenced:
+            self._counters.reached("a broker was fenced")
+        if not broker.is_active:
+            for place, state in image.partitions_of(broker.broker_id):
+                require(
+                    broker.broker_id not in state.isr or not image.elr_is_on,
+                    "no fenced or stopping broker is in an ISR",
+                    lambda place=place, state=state: (  # type: ignore[misc]
+                        f"{machine}: broker {broker.broker_id}, {place}: {state}"
+                    ),
+                )
+
+    def _check_partition(
+        self, machine: str, image: MetadataImage, topic: Topic, index: int, state: PartitionState
+    ) -> None:
+        place, name = Place(topic.topic_id, index), f"{topic.name}-{index}"
+        known = self._states.setdefault((place, state.partition_epoch), state)
+        require(
+            known == state,
+            "nodes agree on the metadata",
+            lambda: f"{machine}: {name} is {state}, elsewhere {known}",
+        )
+        latest = self._latest.get(place)
+        if latest is not None and latest.partition_epoch >= state.partition_epoch:
+            return
+        self._latest[place] = state
+        _check_sets(image, topic, name, state)
+        if latest is not None:
+            self._check_change(image, topic, place, latest, state)
+        self._check_members(place, name, state)
+
+    def _check_change(
+        self,
+        image: MetadataImage,
+        topic: Topic,
+        place: Place,
+        before: PartitionState,
+        state: PartitionState,
+    ) -> None:
+        require(
+            state.leader_epoch >= before.leader_epoch,
+            "the controller's leader epochs never fall",
+            lambda: f"{topic.name}: from {before} to {state}",
+        )
+        if len(state.isr) < len(before.isr):
+            self._counters.reached("an ISR shrank")
+        if len(state.isr) > len(before.isr):
+            self._counters.reached("an ISR grew")
+        if before.is_reassigning and not state.is_reassigning:
+            self._counters.reached("a reassignment ended")
+        if state.leader == before.leader or state.leader < 0:
+            if state.leader < 0 <= before.leader:
+                self._counters.reached("a partition lost its leader")
+            return
+        if before.eligible_leader_replicas and state.leader in before.eligible_leader_replicas:
+            self._counters.reached("a leader was elected from the ELR")
+        is_clean = state.leader in (*before.isr, *before.eligible_leader_replicas)
+        if is_clean or state.partition_epoch > before.partition_epoch + 1:
+            if state.leader_recovery_state == RECOVERING:
+                self._replicas.elected_unclean(place, state.leader_epoch)
+            return
+        self._check_unclean(image, topic, place, before, state)
+
+    def _check_unclean(
+        self,
+        image: MetadataImage,
+        topic: Topic,
+        place: Place,
+        before: PartitionState,
+        state: PartitionState,
+    ) -> None:
+        """Somebody leads who was neither in sync nor eligible."""
+        is_allowed = image.topic_configs(topic.name).get(UNCLEAN) == "true"
+        is_last_known = (
+            not before.isr
+            and not before.eligible_leader_replicas
+            and before.last_known_elr == (state.leader,)
+        )
+        if not is_allowed and not is_last_known:
+            raise Violation(
+                "leaders come from ISR and ELR", f"{topic.name}: from {before} to {state}"
+            )
+        self._counters.reached(
+            "an unclean election" if is_allowed else "the last known leader was elected"
+        )
+        self._replicas.elected_unclean(place, state.leader_epoch)
+
+    def _check_members(self, place: Place, name: str, state: PartitionState) -> None:
+        """Who may be elected has all that is committed."""
+        ledger = self._replicas.ledgers.get(place)
+        if ledger is None or not ledger.high_watermark:
+            return
+        for member in map(host, (*state.isr, *state.eligible_leader_replicas)):
+            if not self._replicas.is_uncertain(member, place):
+                ledger.check_below(
+                    member, ledger.high_watermark, "who is in ISR or ELR has what is committed"
+                )
+
+
+def _changed(
+    before: MetadataImage | None, image: MetadataImage
+) -> Iterator[tuple[Topic, int, PartitionState]]:
+    for topic in image.topics.values():
+        old = None if before is None else before.topic(topic.name)
+        if old is topic:
+            continue
+        for index, state in topic.partitions.items():
+            if old is None or old.partitions.get(index) is not state:
+                yield topic, index, state
+
+
+def _check_sets(image: MetadataImage, topic: Topic, name: str, state: PartitionState) -> None:
+    isr, elr = state.isr, state.eligible_leader_replicas
+    configured = image.topic_configs(topic.name).get(MIN_ISR) or image.cluster_configs().get(
+        MIN_ISR, "1"
+    )
+    min_isr = min(int(configured), len(state.replicas))
+    for is_so, what in (
+        (set(isr) <= set(state.replicas), "the ISR is among the replicas"),
+        (set(elr) <= set(state.replicas), "the ELR is among the replicas"),
+        (state.leader in isr or state.leader == -1, "the leader is in the ISR"),
+        (not set(isr) & set(elr), "nobody is in both ISR and ELR"),
+        (len(isr) < min_isr or not elr, "there is an ELR only below min.insync.replicas"),
+        (len(set(state.replicas)) == len(state.replicas), "a broker is one replica"),
+    ):
+        require(is_so, what, lambda: f"{name}: {state}, min.insync.replicas {min_isr}")
+    for member in isr:
+        require(
+            image.is_active(member) or not image.elr_is_on,
+            "no fenced or stopping broker is in an ISR",
+            lambda member=member: f"{name}: broker {member}, {state}",  # type: ignore[misc]
+        )

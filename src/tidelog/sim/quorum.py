@@ -1,0 +1,258 @@
+"""Invariants of the metadata quorum, checked after every step for the node that made it."""
+
+from __future__ import annotations
+
+from tidelog.events import ConnectionId, Event, Received
+from tidelog.metadata.format import METADATA_DIRECTORY
+from tidelog.metadata.snapshot import parse_snapshot_name, read_snapshot
+from tidelog.raft.election_state import QUORUM_STATE, parse_quorum_state
+from tidelog.raft.raft import Raft
+from tidelog.raft.types import NOBODY
+from tidelog.raft.voters import VoterSet
+from tidelog.sim.counters import Counters
+from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.ledger import Ledger, follow, surviving
+from tidelog.sim.plan import host
+from tidelog.sim.replicas import require
+from tidelog.sim.violation import Violation
+from tidelog.types import Offset, Uuid
+from tidelog.wire.api import ApiKey
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.fetch import FetchRequest
+from tidelog.wire.messages.vote import VoteRequest, VoteResponse
+from tidelog.wire.request import Request, decode_any, decode_response
+
+PATH = f"data/{METADATA_DIRECTORY}"
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+SERVED = {int(ApiKey.FETCH): (0, 18)}
+FETCH_KEY = int(ApiKey.FETCH).to_bytes(2, "big")
+
+Mark = tuple[int, int, bool, Offset, Offset, Offset, VoterSet]
+"""Epoch, leader, whether that is this node, high watermark, end, start, voters."""
+
+
+def mark(raft: Raft) -> Mark:
+    log = raft.log
+    return (
+        raft.epoch,
+        raft.leader_id,
+        raft.is_leader,
+        raft.high_watermark,
+        log.log_end_offset,
+        log.log_start_offset,
+        raft.voters,
+    )
+
+
+class QuorumInvariants:
+    """The nodes of one quorum, observers too."""
+
+    def __init__(self, counters: Counters) -> None:
+        self.ledger = Ledger("the metadata log")
+        self._counters = counters
+        self._marks: dict[str, Mark] = {}
+        self._leaders: dict[int, int] = {}
+        self._votes: dict[tuple[str, int, int], int] = {}
+        """Whom a machine voted for, by the number of its disk and the epoch."""
+        self._disks: dict[str, int] = {}
+        self._asked: dict[tuple[str, ConnectionId, int], Request] = {}
+        """Vote requests that a machine has not answered."""
+        self._snapshots: dict[str, list[Message]] = {}
+
+    # What happens to machines.
+
+    def started(self, machine: str, disk: SimulatedDisk, raft: Raft) -> None:
+        self.ledger.replicas.pop(machine, None)
+        follow(self.ledger, machine, disk, raft.log, may_be_rewritten=False)
+        self._marks[machine] = mark(raft)
+
+    def ended(self, machine: str) -> None:
+        self._marks.pop(machine, None)
+        for key in [key for key in self._asked if key[0] == machine]:
+            del self._asked[key]
+
+    def lost(self, machine: str, disk: SimulatedDisk, *, is_new_disk: bool) -> None:
+        """What is committed is on so many disks, durably, that no power failure takes it."""
+        for gone in self.ledger.lost(machine, surviving(disk, PATH), "power"):
+            raise Violation(
+                "committed metadata is durable",
+                f"{machine} was the last to hold {gone[:4]}, which is committed",
+            )
+        if is_new_disk:
+            self._disks[machine] = self._disks.get(machine, 0) + 1
+
+    # A step.
+
+    def stepped(self, machine: str, disk: SimulatedDisk, raft: Raft) -> None:
+        now, before = mark(raft), self._marks[machine]
+        if now != before:
+            self._marks[machine] = now
+            self._changed(machine, disk, raft, before, now)
+
+    def _changed(
+        self, machine: str, disk: SimulatedDisk, raft: Raft, before: Mark, now: Mark
+    ) -> None:
+        epoch, leader, is_leader, high_watermark, end, start, _ = now
+        require(
+            epoch >= before[0],
+            "the quorum's epoch never falls",
+            lambda: f"{machine}: from {before[0]} to {epoch}",
+        )
+        if leader != NOBODY:
+            known = self._leaders.setdefault(epoch, leader)
+            require(
+                known == leader,
+                "one leader of the quorum per epoch",
+                lambda: f"{machine}: {leader} leads epoch {epoch}, elsewhere {known}",
+            )
+        require(
+            high_watermark >= before[3] and high_watermark <= end,
+            "the quorum's high watermark never falls and is in the log",
+            lambda: f"{machine}: from {before[3]} to {high_watermark}, end {end}",
+        )
+        leads_on = is_leader and before[2] and epoch == before[0]
+        require(
+            end >= before[4] or not leads_on,
+            "a leader of the quorum never truncates",
+            lambda: f"{machine}: from {before[4]} to {end} in epoch {epoch}",
+        )
+        if start != before[5]:
+            self._check_start(machine, disk, start)
+        if end != before[4] or epoch != before[0]:
+            if end < before[4]:
+                self._counters.reached("a voter truncated the metadata log")
+            rewritten = epoch != before[0] or end < before[4]
+            follow(self.ledger, machine, disk, raft.log, may_be_rewritten=rewritten)
+        if is_leader and not leads_on:
+            self._counters.reached("a voter became the quorum's leader")
+            self.ledger.lead(machine, is_unclean=False)
+        if before[2] and not is_leader and epoch == before[0]:
+            self._counters.reached("a leader of the quorum resigned")
+        if high_watermark > before[3]:
+            self._check_committed(machine, disk, raft)
+
+    def _check_committed(self, machine: str, disk: SimulatedDisk, raft: Raft) -> None:
+        high_watermark, ledger = raft.high_watermark, self.ledger
+        if not raft.is_leader:
+            require(
+                high_watermark <= ledger.high_watermark,
+                "no voter is ahead of every leader of the quorum",
+                lambda: f"{machine}: {high_watermark} of {ledger.high_watermark}",
+            )
+            if high_watermark > raft.log.log_start_offset:
+                ledger.check_below(machine, high_watermark, "nodes agree on committed metadata")
+            return
+        last = ledger.replica(machine).at(high_watermark - 1)
+        require(
+            last is not None and last.epoch == raft.epoch,
+            "a leader commits by a record of its own epoch",
+            lambda: f"{machine} in epoch {raft.epoch} commits {last and last[:4]}",
+        )
+        assert last is not None
+        ledger.commit(machine, high_watermark)
+        holders = [
+            voter
+            for voter in raft.voters.ids
+            if (replica := ledger.replicas.get(host(voter))) is not None and replica.holds(last)
+        ]
+        require(
+            raft.voters.is_majority(holders),
+            "what is committed is on a majority of voters",
+            lambda: f"{machine} commits {last[:4]}, which {holders} of {raft.voters} hold",
+        )
+
+    def _check_start(self, machine: str, disk: SimulatedDisk, start: Offset) -> None:
+        """The log begins where a snapshot ends; equal snapshots say the same."""
+        names = {name: parse_snapshot_name(name) for name in disk.names(PATH)}
+        found = [name for name, key in names.items() if key is not None and key.end_offset == start]
+        require(
+            start == 0 or bool(found),
+            "the metadata log begins where a snapshot ends",
+            lambda: f"{machine}: begins at {start}, snapshots {list(names)}",
+        )
+        for name in found:
+            key = names[name]
+            assert key is not None
+            records = read_snapshot(bytes(disk.peek(f"{PATH}/{name}")), key).records
+            known = self._snapshots.setdefault(name, records)
+            require(
+                known == records,
+                "equal snapshots say the same",
+                lambda name=name: f"{machine}: {name} differs",  # type: ignore[misc]
+            )
+            self._counters.reached("a metadata log began with a snapshot")
+
+    # What leaves a node.
+
+    def received(self, machine: str, event: Event) -> None:
+        """Remember votes that it is asked for."""
+        if (
+            isinstance(event, Received)
+            and isinstance(event.request, Request)
+            and isinstance(event.request.message, VoteRequest)
+        ):
+            request = event.request
+            self._asked[machine, event.connection, request.correlation_id] = request
+
+    def sent(
+        self, machine: str, disk: SimulatedDisk, connection: ConnectionId, frame: bytes
+    ) -> None:
+        """Nothing that others rely upon leaves before it is durable."""
+        if connection < 0:
+            if frame[4:6] == FETCH_KEY and bytes(METADATA_TOPIC_ID) in frame:
+                self._check_fetch(machine, disk, frame)
+            return
+        if not self._asked:
+            return
+        request = self._asked.pop((machine, connection, int.from_bytes(frame[4:8], "big")), None)
+        if request is not None:
+            self._check_vote(machine, disk, request, frame)
+
+    def _check_vote(
+        self, machine: str, disk: SimulatedDisk, request: Request, frame: bytes
+    ) -> None:
+        answer = decode_response(
+            memoryview(frame)[4:], request.key, request.version, request.correlation_id
+        )
+        assert isinstance(answer, VoteResponse)
+        assert isinstance(request.message, VoteRequest)
+        asked = request.message.topics[0].partitions[0]
+        if not answer.topics or not answer.topics[0].partitions[0].vote_granted:
+            return
+        if asked.pre_vote:
+            self._counters.reached("a pre-vote was granted")
+            return
+        self._counters.reached("a vote was given")
+        epoch, candidate = asked.replica_epoch, asked.replica_id
+        key = machine, self._disks.get(machine, 0), epoch
+        other = self._votes.setdefault(key, candidate)
+        require(
+            other == candidate,
+            "one vote per epoch",
+            lambda: f"{machine} votes for {other} and {candidate} in epoch {epoch}",
+        )
+        path = f"{PATH}/{QUORUM_STATE}"
+        state = parse_quorum_state(path, disk.durable_file(path))
+        is_durable = state.epoch > epoch or (
+            state.epoch == epoch and state.voted is not None and state.voted.id == candidate
+        )
+        require(
+            is_durable,
+            "a vote is durable before it is told",
+            lambda: f"{machine} votes for {candidate} in epoch {epoch}, its disk says {state}",
+        )
+
+    def _check_fetch(self, machine: str, disk: SimulatedDisk, frame: bytes) -> None:
+        """A voter that asks for what follows has all before it on its disk."""
+        message = decode_any(memoryview(frame)[4:], SERVED).message
+        assert isinstance(message, FetchRequest)
+        offset = message.topics[0].partitions[0].fetch_offset
+        last = self.ledger.replica(machine).at(offset - 1)
+        if last is None:
+            return
+        durable = disk.durable_size(f"{PATH}/{last.segment:020d}.log")
+        require(
+            durable >= last.end_position,
+            "a voter acknowledges what is durable",
+            lambda: f"{machine} fetches at {offset}, of {last} only {durable} bytes are durable",
+        )
