@@ -229,6 +229,8 @@ class BrokerConfig(
 
 
 BROKER_KEYS: Mapping[str, ConfigKey] = keys_of(BrokerConfig)
+READ_AT_START = ("listeners", "listener.security.protocol.map")
+"""Kafka lets these change while a broker runs; nothing here would follow, yet."""
 
 
 def attribute(name: str) -> str:

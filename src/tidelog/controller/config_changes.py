@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.broker import BROKER_KEYS, BrokerConfig, is_unused, unknown
+from tidelog.config.broker import (
+    BROKER_KEYS,
+    READ_AT_START,
+    BrokerConfig,
+    is_unused,
+    unknown,
+)
 from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode
 from tidelog.config.topic import TOPIC_KEYS, VALUE_LENGTH_MAX, validate_topic_configs
 from tidelog.controller.decision import TOPIC_COST, Decision, Refused
@@ -307,6 +313,11 @@ def validate_broker_changes(resource: Resource, changes: Changes) -> None:
     for name, value in changes.items():
         if value is None:
             continue
+        if name in READ_AT_START:
+            raise InvalidConfig(
+                f"{name} cannot be changed while the node runs, yet: change it in the node's file,"
+                " and start the node again"
+            )
         if len(value) > VALUE_LENGTH_MAX:
             raise InvalidConfig(
                 f"The configuration value for {name} is longer than {VALUE_LENGTH_MAX} characters"

@@ -82,6 +82,21 @@ def test_a_broker_cordons_only_directories_that_it_has(model, value, said):
         assert result(answer) == (ErrorCode.NONE, None)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("listeners", "PLAINTEXT://:1"), ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT")],
+)
+def test_what_is_only_read_at_the_start_is_not_taken_later(model, name, value):
+    """Kafka opens and closes listeners while it runs; a node that does not must not say so."""
+    code, message = result(model.ask(change(BROKER, "1", (name, SET, value))))
+    assert code is ErrorCode.INVALID_CONFIG
+    assert message == (
+        f"{name} cannot be changed while the node runs, yet: change it in the node's file, and"
+        " start the node again"
+    )
+    assert result(model.ask(change(BROKER, "1", (name, DELETE, None))))[0] is ErrorCode.NONE
+
+
 def test_another_brokers_directories_are_known_to_that_broker_alone(model):
     model.write([broker(2)])
     request = change(BROKER, "2", ("cordoned.log.dirs", SET, "/elsewhere"))
