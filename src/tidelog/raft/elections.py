@@ -221,7 +221,7 @@ class Elections:
             is_granted = is_up_to_date and self._would_vote()
         else:
             is_granted = self._may_vote(candidate, is_up_to_date=is_up_to_date)
-            if is_granted and quorum.state.voted != candidate:
+            if is_granted and quorum.state.voted is None:
                 quorum.give_vote(candidate, now)
                 self._hurry_ms = NEVER
         if is_granted:

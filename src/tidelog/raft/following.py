@@ -5,16 +5,15 @@ A voter's fetch says what it has on disk, so that it leaves only after the flush
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Any, NamedTuple
 
-from tidelog.env import DiskFull, Now
+from tidelog.env import Now
 from tidelog.errors import PeerFailure
-from tidelog.log.results import CorruptBatch
 from tidelog.metadata.snapshot import SnapshotId
+from tidelog.raft.appending import Appending
 from tidelog.raft.elections import Elections
-from tidelog.raft.history import note_voters
+from tidelog.raft.gate import DISK_FULL_RETRY_MS
 from tidelog.raft.messages import fetch_request
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.roles import Election, Follower, Unattached, backoff
@@ -23,12 +22,7 @@ from tidelog.raft.snapshot_download import SnapshotDownload
 from tidelog.raft.types import NEVER, Address
 from tidelog.raft.validation import heed
 from tidelog.types import Offset
-from tidelog.wire.batch import BatchWalk
 from tidelog.wire.declare import Message
-
-log = logging.getLogger("tidelog.raft")
-
-DISK_FULL_BACKOFF_MS = 1000
 
 
 class Server:
@@ -63,6 +57,7 @@ class Following:
         self._servers: dict[Address, Server] = {}
         self._next_server = quorum.rng.randrange(1 << 16)
         self.download = SnapshotDownload(quorum, self.succeeded)
+        self.appending = Appending(quorum)
         elections.when_heard = self.reachable
 
     @property
@@ -70,11 +65,11 @@ class Following:
         if not self._may_ask():
             return NEVER
         times = [one.retry_ms for one in self._wanted() if not one.is_asked]
-        return min(times, default=NEVER)
+        return max(min(times, default=NEVER), self.appending.pause_until_ms)
 
     def work(self, now: Now) -> bool:
         """Ask whom there is to ask."""
-        if not self._may_ask():
+        if not self._may_ask() or now.monotonic_ms < self.appending.pause_until_ms:
             return False
         has_asked = False
         for server in self._wanted():
@@ -85,7 +80,7 @@ class Following:
 
     def _may_ask(self) -> bool:
         quorum = self._quorum
-        if not quorum.gate.is_open or self.download.is_busy:
+        if not quorum.gate.is_open or self.download.is_busy or self.appending.is_busy:
             return False
         return quorum.is_log_durable or not quorum.config.is_controller
 
@@ -175,7 +170,7 @@ class Following:
         quorum = self._quorum
         is_leader = isinstance(quorum.role, Follower) and server.address == quorum.leader_address
         is_same = sent == Sent(quorum.epoch, quorum.last)
-        return is_leader and is_same and not self.download.is_busy
+        return is_leader and is_same and not self.download.is_busy and not self.appending.is_busy
 
     def _suspect(self, server: Server, failure: PeerFailure, now: Now) -> None:
         """The leader did not answer: ask its machine whether it is still there."""
@@ -196,7 +191,6 @@ class Following:
     # What the leader says.
 
     def _take(self, server: Server, partition: Any, now: Now) -> None:
-        quorum = self._quorum
         self.succeeded(now)
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
@@ -204,13 +198,10 @@ class Following:
         elif snapshot.epoch >= 0 and snapshot.end_offset >= 0:
             snapshot_id = SnapshotId(snapshot.end_offset, snapshot.epoch)
             if not self.download.begin(snapshot_id, now):
-                server.retry_ms = now.monotonic_ms + DISK_FULL_BACKOFF_MS
+                server.retry_ms = now.monotonic_ms + DISK_FULL_RETRY_MS
         else:
             records = memoryview(partition.records or b"")
-            if not self._append(records, now):
-                server.retry_ms = now.monotonic_ms + DISK_FULL_BACKOFF_MS
-            mark = min(partition.high_watermark, quorum.log.log_end_offset)
-            quorum.raise_high_watermark(mark)
+            self.appending.begin(records, partition.high_watermark, now)
 
     def succeeded(self, now: Now) -> None:
         """The leader answered."""
@@ -219,28 +210,6 @@ class Following:
         role.has_fetched, role.leader_is_gone = True, False
         role.deadline_ms = now.monotonic_ms + quorum.config.fetch_timeout_ms
         self._elections.has_leader()
-
-    def _append(self, records: memoryview, now: Now) -> bool:
-        quorum = self._quorum
-        if not records:
-            return True
-        start = quorum.log.log_end_offset
-        for batch in BatchWalk(records, check_crc=False):
-            if batch.partition_leader_epoch > quorum.epoch:
-                log.error("the leader of epoch %d sent records of a later one", quorum.epoch)
-                return False
-        try:
-            quorum.log.append_as_follower(records, now)
-        except CorruptBatch as error:
-            log.error("the leader sent what is no sound batch: %s", error)
-            return False
-        except DiskFull as error:
-            log.error("the metadata log cannot grow: %s; make room", error)
-            return False
-        finally:
-            if quorum.log.log_end_offset > start:
-                note_voters(quorum.history, records, start)
-        return True
 
     def _truncate(self, epoch: int, end_offset: Offset) -> None:
         """To the last place where both logs may be equal; the next fetch asks again."""

@@ -97,6 +97,8 @@ class Quorum:
         self._is_settling = self._is_stirred = False
         self._is_flushing = False
         self._flush_retry_ms = NEVER
+        self.holds_flush = False
+        """More is about to be appended, and one flush is enough for all of it."""
 
     # What is known.
 
@@ -186,6 +188,8 @@ class Quorum:
         """A voter, or who may become one, has on disk what it says it has."""
         if self._is_flushing or now.monotonic_ms < self._flush_retry_ms < NEVER:
             return False
+        if self.holds_flush:
+            return False
         wanted = not self.is_log_durable if self.config.is_controller else self.log.must_flush(now)
         if not wanted:
             return False
@@ -235,7 +239,7 @@ class Quorum:
 
     def give_vote(self, candidate: ReplicaKey, now: Now) -> None:
         """In this epoch, and in no other place."""
-        assert self.state.voted in (None, candidate)
+        assert self.state.voted is None
         role = Unattached(self.election_deadline_ms(now), has_voted=True)
         self.enter(role, self.state._replace(voted=candidate), None, now)
 

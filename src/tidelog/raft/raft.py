@@ -55,6 +55,7 @@ class Raft:
             self._elections,
             self._leading,
             self._announcements,
+            self._following.appending,
             self._following,
             self._following.download,
             Membership(quorum),
@@ -104,6 +105,7 @@ class Raft:
 
     def tick(self, now: Now) -> None:
         """The deadline has come; earlier does no harm."""
+        self._following.appending.tick(now)
         self._quorum.settle(now)
 
     @property

@@ -36,7 +36,10 @@ class Seen:
         self.batches: list[Batch] = []
         self.log_start = 0
         self.high_watermark = 0
+        self.generation = 0
         self.state = ElectionState()
+        self.told_epoch = 0
+        """The latest that others have heard of from it."""
         self.led: int | None = None
         self.log: object = None
         """Start, end and last epoch of the log when it was read."""
@@ -67,23 +70,33 @@ class Invariants:
     def started(self, node: Node) -> None:
         stored = parse_quorum_state("", node.disk.read_file(f"{PATH}/quorum-state"))
         before = self.seen.get(node.id)
-        if before is not None and node.generation == 0:
-            assert stored.epoch <= before.state.epoch
         seen = self.seen[node.id] = Seen()
+        seen.generation = node.generation
         seen.state = stored
+        if before is not None and before.generation == node.generation:
+            assert stored.epoch >= before.told_epoch, f"{node} forgot an epoch that it told"
+            seen.told_epoch = before.told_epoch
         self.check(node)
 
     def crashed(self, node: Node) -> None:
         pass
 
     def sent(self, node: Node, peer: Node, request: Message) -> None:
+        self._told(node)
         if isinstance(request, VoteRequest):
             asked = request.topics[0].partitions[0]
             if not asked.pre_vote:
                 self._voted(node, asked.replica_epoch, node.id)
 
+    def _told(self, node: Node) -> None:
+        """Whatever leaves, the file says already what it is made of."""
+        seen = self.seen.get(node.id)
+        if seen is not None:
+            seen.told_epoch = max(seen.told_epoch, node.raft.epoch)
+
     def answered(self, peer: Node, node: Node, request: Message, response: Message) -> None:
         """A vote that leaves is durable, and the only one of its epoch."""
+        self._told(peer)
         if isinstance(request, VoteRequest) and isinstance(response, VoteResponse):
             asked = request.topics[0].partitions[0]
             is_granted = response.topics and response.topics[0].partitions[0].vote_granted

@@ -8,13 +8,12 @@ from collections import Counter
 from functools import partial
 
 from tests.unit.raft.invariants import Invariants
-from tests.unit.raft.world import Node, World, directory, dynamic_world, endpoint, static_world
+from tests.unit.raft.world import Node, World, dynamic_world, endpoint, static_world
 
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.metadata.records.cluster import NoOpRecord
 from tidelog.metadata.snapshot import SnapshotId, snapshot_content
-from tidelog.raft.types import ReplicaKey
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from tidelog.wire.messages.control_records import KRaftVersionRecord
@@ -31,12 +30,13 @@ class Life:
         count = rng.choice([1, 3, 3, 3, 5])
         voter_ids = list(range(1, count + 1))
         self.is_dynamic = rng.random() < 0.5
-        make = dynamic_world if self.is_dynamic else static_world
-        extra = (11,) if self.is_dynamic else ()
-        settings = {"retention_bytes": rng.choice([600, 100 << 20])}
+        settings = {
+            "retention_bytes": rng.choice([600, 100 << 20]),
+            "auto_join": rng.random() < 0.5,
+        }
         self.world: World = (
-            dynamic_world(voter_ids, seed, others=extra, **settings)
-            if make is dynamic_world
+            dynamic_world(voter_ids, seed, others=(11,), **settings)
+            if self.is_dynamic
             else static_world(voter_ids, seed, observers=(21,), **settings)
         )
         self.world.segment_bytes = rng.choice([400, 1 << 20])
@@ -80,11 +80,18 @@ class Life:
         leader = world.leader()
         if leader is not None and rng.random() < 0.4:
             node = leader
-        kind = rng.choice(["power", "kill", "cut", "one way", "heal", "resign", "slow disk"])
+        kind = rng.choice(
+            ["power", "kill", "cut", "one way", "heal", "resign", "slow disk", "wipe"]
+        )
         self.counts[kind] += 1
         match kind:
             case "power" | "kill" if node.is_up:
                 node.crash(power=kind == "power")
+                world.after(rng.randint(1, 3000), partial(self._start, node), node)
+            case "wipe" if node.is_up and self._may_wipe(node):
+                self.counts["wiped"] += 1
+                node.crash(power=True)
+                node.wipe()
                 world.after(rng.randint(1, 3000), partial(self._start, node), node)
             case "cut":
                 ids = list(world.nodes)
@@ -99,6 +106,17 @@ class Life:
                 node.raft.resign(world.now)
             case "slow disk":
                 node.flush_ms = rng.choice([(1, 4), (1, 4), (10, 900)])
+
+    def _may_wipe(self, node: Node) -> bool:
+        """A minority: all voters but this one still have the disks that they voted with."""
+        leader = self.world.leader()
+        if leader is None or not self.is_dynamic or len(leader.raft.voters) < 3:
+            return False
+        if leader.raft.high_watermark < leader.raft.log.log_end_offset:
+            return False
+        return all(
+            leader.raft.voters.is_voter(self.world.nodes[one].key) for one in leader.raft.voters.ids
+        )
 
     def _append(self) -> None:
         for node in self.world.nodes.values():
@@ -155,10 +173,14 @@ class Life:
             code = ErrorCode(message.error_code)  # type: ignore[attr-defined]
             self.counts[f"{type(message).__name__} {code.name}"] += 1
 
-        if raft.voters.is_voter(node.key):
-            if len(raft.voters) > 2:
+        keys = [raft.voters.key(voter_id) for voter_id in raft.voters.ids]
+        gone = [key for key in keys if key != self.world.nodes[key.id].key]
+        if gone or node.key in keys:
+            # Who removes a living voter while another has lost its disk may lose the quorum.
+            removed = gone[0] if gone else node.key
+            if gone or len(keys) > 2:
                 request = RemoveRaftVoterRequest(
-                    cluster_id=None, voter_id=node.id, voter_directory_id=node.key.directory_id
+                    cluster_id=None, voter_id=removed.id, voter_directory_id=removed.directory_id
                 )
                 raft.remove_voter(request, now, answer)
         else:
@@ -204,7 +226,3 @@ class Life:
 
 def run_seed(seed: int) -> Counter[str]:
     return Life(seed).run()
-
-
-def key_of(node_id: int) -> ReplicaKey:
-    return ReplicaKey(node_id, directory(node_id))

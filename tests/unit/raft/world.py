@@ -52,6 +52,13 @@ def endpoint(node_id: int) -> Endpoint:
     return Endpoint(name="CONTROLLER", host=address(node_id).host, port=address(node_id).port)
 
 
+def empty_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_directory(PATH)
+    disk.flush_directory("data")
+    return disk
+
+
 class Heard:
     """What a listener was told, in order."""
 
@@ -86,9 +93,7 @@ class Node:
         self.id = node_id
         self.is_controller = is_controller
         self.generation = 0
-        self.disk = SimulatedDisk()
-        self.disk.make_directory(PATH)
-        self.disk.flush_directory("data")
+        self.disk = empty_disk()
         self.is_up = False
         self.incarnation = 0
         self.heard = Heard()
@@ -170,6 +175,11 @@ class Node:
                 then(None, self.world.now)
 
         self.world.after(self.world.rng.randint(*self.flush_ms), done, self)
+
+    def wipe(self) -> None:
+        """Another disk: the same id, and nothing else left."""
+        self.generation += 1
+        self.disk = empty_disk()
 
     def crash(self, *, power: bool) -> None:
         """The process is gone; with the power, what was not flushed may be too."""
@@ -314,6 +324,7 @@ class World:
         self._count = 0
         self.checks: list[Callable[[Node | None], None]] = []
         self.watchers: list[Any] = []
+        self.idle_ticks = 0
 
     @property
     def now(self) -> Now:
@@ -391,7 +402,10 @@ class World:
         if tick_ms < event_ms and ticked is not None:
             self.time_ms = max(self.time_ms, tick_ms)
             ticked.raft.tick(self.now)
-            assert ticked.raft.next_deadline_ms > self.time_ms, "nothing came of a tick"
+            self.idle_ticks = (
+                0 if ticked.raft.next_deadline_ms > self.time_ms else self.idle_ticks + 1
+            )
+            assert self.idle_ticks < 1000, "nothing comes of ticks"
             self.check(ticked)
         else:
             self.time_ms, _, action, node = heapq.heappop(self._heap)
