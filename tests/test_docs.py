@@ -16,6 +16,7 @@ import pytest
 
 from tidelog.broker.router import SERVED
 from tidelog.cli.demo_node import DemoNode, free_pair_of_ports
+from tidelog.quorum_controller.router import CONTROLLER_SERVED
 from tidelog.wire.api import APIS, Listener, request_class, response_class
 
 ROOT = Path(__file__).parent.parent
@@ -152,9 +153,10 @@ def advertised(listener: str) -> dict[int, tuple[int, int]]:
     raise AssertionError(f"no ApiVersions response of a {listener} among the captured frames")
 
 
-def served() -> set[int]:
-    """The keys that a node answers."""
-    return set(SERVED)
+def served(key: int) -> str:
+    """On which listeners a node answers it, as the table writes it."""
+    words = {(True, True): "both", (True, False): "broker", (False, True): "controller"}
+    return words.get((key in SERVED, key in CONTROLLER_SERVED), "no")
 
 
 @pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.place)
@@ -216,7 +218,7 @@ def test_the_protocol_table_agrees_with_the_registry():
         flexible = "–" if api.flexible_from is None else f"{api.flexible_from}+"
         assert (row["API"], row["flexible"]) == (api.name, flexible)
         assert row["messages"] == span(api.versions)
-        assert row["served"] == ("yes" if key in served() else "no")
+        assert row["served"] == served(key)
         assert request_class(key).__name__ == f"{api.name}Request"
         assert response_class(key).__name__ == f"{api.name}Response"
 
