@@ -31,9 +31,7 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 """Structs that Kafka's message definitions name so; messages keep the names verbatim."""
 
 USED_BY_TESTS = {
-    "tidelog.controller.alter_partition": "compared with Apache's; replication will ask for it",
     "tidelog.raft.raft": "nodes of a cluster will be made of it",
-    "tidelog.controller.unclean": "the controller role will log what it finds",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
 """Modules that ship before what uses them does, with the reason."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from tidelog.errors import ErrorCode
@@ -28,12 +28,11 @@ class Decision(NamedTuple, Generic[R]):
     records: Sequence[Message]
     response: R
 
-    @property
-    def batches(self) -> Iterator[Sequence[Message]]:
-        """As many batches as it takes. Only what happens to a broker has more records than fit
-        into one, and there every record is true by itself."""
-        for start in range(0, len(self.records), RECORDS_MAX):
-            yield self.records[start : start + RECORDS_MAX]
+
+def batches(records: Sequence[Message]) -> list[Sequence[Message]]:
+    """As many as it takes. Only what happens to a broker has more records than fit into one, and
+    there every record is true by itself."""
+    return [records[start : start + RECORDS_MAX] for start in range(0, len(records), RECORDS_MAX)]
 
 
 MESSAGE_CHARS_MAX = 4096

@@ -153,15 +153,13 @@ def elect(changes: PartitionChanges, topic_name: str, number: int, kind: Electio
 
 
 def imbalanced_partitions(image: MetadataImage) -> Slices[list[TopicPartition]]:
-    """Some that another leads than the preferred replica, which could. To find them takes a look
-    at all partitions: whoever decides then looks again at these."""
+    """Those that another leads than the preferred replica. To find them takes a look at all
+    partitions: whoever decides then looks again at these."""
     found: list[TopicPartition] = []
     for topic in image.topics.values():
         for number, state in topic.partitions.items():
             if is_imbalanced(image, state):
                 found.append(TopicPartition(topic.topic_id, number))
-                if len(found) == ELECTIONS_MAX:
-                    return found
             yield 1
         yield 1
     return found

@@ -8,13 +8,15 @@ from typing import Any, TypeVar, cast
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.activation import activation_records
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, batches
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import ConnectionId
 from tidelog.metadata.image import MetadataImage
+from tidelog.quorum_controller.active import Active, report_unclean
 from tidelog.quorum_controller.decisions import COMMIT_TIMEOUT_MS, Decider
 from tidelog.quorum_controller.self_registration import SelfRegistration
+from tidelog.quorum_controller.sessions import OWN_CONNECTION
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.controller_channel import ControllerChannel
 from tidelog.runtime.jobs import STEP_COST_MAX
@@ -53,7 +55,7 @@ class QuorumController:
         self.is_active = False
         self.listener = ""
         """By which the request came that is being handled."""
-        self.connection: ConnectionId = 0
+        self.connection: ConnectionId = OWN_CONNECTION
         """The same."""
         self.forwarder: int | None = None
         """The broker that handed it on, for a client of its own."""
@@ -63,6 +65,7 @@ class QuorumController:
         self._bootstrap = bootstrap
         """What the directory was formatted with: a new cluster's first records."""
         self._self_registration = SelfRegistration(self)
+        self.active = Active(self)
         metadata.controller = self
         metadata.acted_upon_by(self)
 
@@ -109,6 +112,7 @@ class QuorumController:
         key = message.API_KEY
         assert key is not None
         version = APIS[key].versions[1] - APIS[key].latest_is_unstable
+        self.connection = OWN_CONNECTION
         self.answer(self.handle(Request(key, version, 0, None, message), now), then, now)
 
     def answer(
@@ -131,6 +135,8 @@ class QuorumController:
 
     def disconnected(self, connection: ConnectionId, now: Now) -> None:
         """A peer is gone: it may be a broker whose process is."""
+        if self.is_active:
+            self.active.disconnected(connection, now)
 
     # Metadata.
 
@@ -139,6 +145,7 @@ class QuorumController:
         self.is_active = True
         log.info("the active controller is here, epoch %d", self.metadata.raft.epoch)
         self.runtime.jobs.start(self.in_turn(lambda: self._complete(now)), now)
+        self.active.start(now)
         self.channel.leader_changed(now)
 
     def _complete(self, now: Now) -> Slices[None]:
@@ -148,6 +155,7 @@ class QuorumController:
 
     def deactivate(self, now: Now) -> None:
         self.is_active = False
+        self.active.stop()
         log.info("the active controller is not here any more")
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
@@ -191,7 +199,9 @@ class QuorumController:
     def _commit(
         self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
     ) -> Slices[Message | Delayed]:
+        image = self.latest
         decision = yield from deciding
+        report_unclean(image, decision.records)
         if not decision.records and not self.metadata.has_pending:
             return cast(Message, decision.response)
         delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
@@ -201,7 +211,12 @@ class QuorumController:
             answer = decision.response if is_done else delayed.failed(error)
             self.runtime.purgatory.complete(delayed, cast(Message, answer))
 
-        error = yield from self.metadata.append(decision.records, now, told)
+        *first, last = batches(decision.records) or [()]
+        for batch in first:
+            error = yield from self.metadata.append(batch, now)
+            if error is not ErrorCode.NONE:
+                return delayed.failed(error)
+        error = yield from self.metadata.append(last, now, told)
         return delayed if error is ErrorCode.NONE else delayed.failed(error)
 
 

@@ -15,7 +15,6 @@ from tidelog.controller import (
     directories,
     elections,
     features,
-    heartbeat,
     producer_ids,
     reassignments,
     registration,
@@ -74,6 +73,7 @@ def _update_features(controller: QuorumController, message: Any) -> Slices[Decis
         controller.latest,
         message,
         controller.static_config,
+        voter_ids=controller.metadata.raft.voters.ids,
         kraft_version=controller.metadata.kraft_version,
     )
 
@@ -85,18 +85,6 @@ def _unregister_broker(controller: QuorumController, message: Any) -> Slices[Dec
 def _allocate_producer_ids(controller: QuorumController, message: Any) -> Slices[Decision[Any]]:
     yield 1
     return producer_ids.allocate_producer_ids(controller.latest, message)
-
-
-def _register_broker(controller: QuorumController, message: Any) -> Slices[Decision[Any]]:
-    return registration.register_broker(
-        controller.latest,
-        message,
-        controller.config,
-        cluster_id=controller.cluster_id,
-        next_offset=controller.metadata.log.log_end_offset,
-        has_valid_session=False,
-        kraft_version=controller.metadata.kraft_version,
-    )
 
 
 def _register_controller(controller: QuorumController, message: Any) -> Slices[Decision[Any]]:
@@ -119,8 +107,6 @@ DECIDERS: dict[int, Decider] = {
     ApiKey.UPDATE_FEATURES: Decider(_update_features, "results"),
     ApiKey.UNREGISTER_BROKER: Decider(_unregister_broker),
     ApiKey.ALLOCATE_PRODUCER_IDS: Decider(_allocate_producer_ids),
-    ApiKey.BROKER_REGISTRATION: Decider(_register_broker),
-    ApiKey.BROKER_HEARTBEAT: Decider(_by_image_and_config(heartbeat.heartbeat)),
     ApiKey.CONTROLLER_REGISTRATION: Decider(_register_controller),
     ApiKey.ELECT_LEADERS: Decider(_by_image_and_config(elections.elect_leaders)),
     ApiKey.ALTER_PARTITION: Decider(_by_image_and_config(alter_partition.alter_partition)),

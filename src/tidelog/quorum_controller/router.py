@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.env import Now
 from tidelog.quorum_controller.decisions import DECIDERS
-from tidelog.quorum_controller.handlers import deciding, envelope, quorum
+from tidelog.quorum_controller.handlers import brokers, deciding, envelope, quorum
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.handlers import api_versions, cluster, configs
 from tidelog.slices import Slices
@@ -25,6 +25,8 @@ CONTROLLER_HANDLERS: dict[int, ControllerHandler] = {
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.ENVELOPE: envelope.envelope,
+    ApiKey.BROKER_REGISTRATION: brokers.broker_registration,
+    ApiKey.BROKER_HEARTBEAT: brokers.broker_heartbeat,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: deciding.list_partition_reassignments,
     **dict.fromkeys(DECIDERS, deciding.decide),
     **dict.fromkeys(quorum.RAFT_METHODS, quorum.quorum),
