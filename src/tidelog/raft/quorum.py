@@ -91,7 +91,7 @@ class Quorum:
         self.high_watermark: Offset = 0 if latest is None else latest.end_offset
         self.parts: list[Part] = []
         """In the order in which they work; telling the listener comes last."""
-        self._works: list[Callable[[Now], bool]] = [self.gate.work, self._flush_log]
+        self._works: list[Callable[[Now], bool]] = []
         self.next_deadline_ms = NEVER
         self._news: deque[Action] = deque()
         self._is_settling = self._is_stirred = False
@@ -150,7 +150,8 @@ class Quorum:
 
     def add(self, *parts: Part) -> None:
         self.parts += parts
-        self._works += [part.work for part in parts]
+        # Last, so that one flush covers all that the others append.
+        self._works = [self.gate.work, *(part.work for part in self.parts), self._flush_log]
 
     def settle(self, now: Now) -> None:
         """Let every part do its work; called at the end of every call from outside."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tidelog.env import FileSlice, Now
+from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.log.config import LogConfig
 from tidelog.log.recovery import load
@@ -45,7 +45,7 @@ def address(node_id: int) -> Address:
 
 
 def directory(node_id: int, generation: int = 0) -> Uuid:
-    return Uuid(bytes([generation, node_id]) * 8)
+    return Uuid(bytes([generation, node_id & 0xFF]) * 8)
 
 
 def endpoint(node_id: int) -> Endpoint:
@@ -102,6 +102,8 @@ class Node:
         self.flush_ms = (1, 4)
         self.flushes_at_once = False
         self.flush_count = 0
+        self.flush_errors: list[OSError | DiskFull] = []
+        """What comes of the next flushes."""
         self.pending: list[tuple[tuple[Work, ...], FlushDone]] = []
 
     def __repr__(self) -> str:
@@ -170,6 +172,9 @@ class Node:
         def done() -> None:
             if incarnation == self.incarnation and self.is_up:
                 self.pending.remove(entry)
+                if self.flush_errors:
+                    then(self.flush_errors.pop(0), self.world.now)
+                    return
                 for one in work:
                     one.flush(self.disk)
                 then(None, self.world.now)

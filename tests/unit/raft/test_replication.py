@@ -1,0 +1,443 @@
+"""How the log gets to all nodes: fetches and their refusals, divergence, the high watermark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.raft.invariants import Invariants
+from tests.unit.raft.test_elections import asked, started, stored
+from tests.unit.raft.world import CLUSTER_ID, PATH, Node, World, directory, static_world
+
+from tidelog.env import DiskFull
+from tidelog.errors import ErrorCode
+from tidelog.raft.election_state import ElectionState
+from tidelog.raft.messages import fetch_request
+from tidelog.raft.types import ReplicaKey
+from tidelog.raft.validation import only_partition
+from tidelog.types import METADATA_TOPIC_ID
+from tidelog.wire.batch import BatchWalk
+from tidelog.wire.declare import Message
+from tidelog.wire.messages.fetch import FetchRequest, FetchTopic
+
+
+def followers(world: World, leader: Node) -> list[Node]:
+    return [node for node in world.nodes.values() if node is not leader]
+
+
+def texts(node: Node) -> list[bytes]:
+    """What data batches hold."""
+    found = []
+    log = node.raft.log
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(offset, log.log_end_offset, 1 << 20)
+        assert piece is not None
+        for batch in BatchWalk(piece.read()):
+            if not batch.is_control:
+                found.append(bytes(batch.payload())[6:-1])
+            offset = batch.next_offset
+    return found
+
+
+def fetch(
+    epoch: int,
+    offset: int,
+    last_epoch: int,
+    replica: ReplicaKey | None = None,
+    high_watermark: int = 1 << 40,
+    **changes: Any,
+) -> FetchRequest:
+    key = replica or ReplicaKey(-1)
+    request = fetch_request(CLUSTER_ID, key, epoch, (last_epoch, offset), high_watermark, 1 << 20)
+    return request.replace(**changes)
+
+
+class Fetches:
+    """Answers to Fetch, as they leave."""
+
+    def __init__(self, world: World) -> None:
+        self.answers: list[tuple[int, int, Any]] = []
+        self.world = world
+        world.watchers.append(self)
+
+    def answered(self, peer: Node, node: Node, request: Message, response: Message) -> None:
+        if isinstance(request, FetchRequest):
+            self.answers.append((self.world.time_ms, node.id, only_partition(response)))
+
+    def sent(self, *_: object) -> None: ...
+    def started(self, node: Node) -> None: ...
+    def crashed(self, node: Node) -> None: ...
+
+
+def test_all_nodes_get_all_records():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    for number in range(20):
+        world.committed(leader, f"record {number}")
+    world.run(100)
+    assert len(texts(leader)) == 20
+    for node in followers(world, leader):
+        assert texts(node) == texts(leader)
+        assert node.raft.high_watermark == leader.raft.high_watermark == 21
+    assert world.nodes[7].raft.role_name == "observer"
+
+
+def test_56_a_commit_travels_at_once():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.run(2000)
+    start_ms = world.time_ms
+    offset = leader.append("news")
+    assert offset is not None
+    world.run_until(lambda: all(n.raft.high_watermark > offset for n in world.nodes.values()))
+    assert world.time_ms - start_ms < 60
+
+
+def test_56_an_idle_fetch_waits_half_a_second():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    fetches = Fetches(world)
+    world.run(3000)
+    by_node = [node_id for _, node_id, _ in fetches.answers]
+    for node in followers(world, leader):
+        assert 4 <= by_node.count(node.id) <= 7
+    assert all(partition.records is not None for _, _, partition in fetches.answers)
+
+
+def test_a_leader_that_has_committed_nothing_knows_no_high_watermark():
+    world = started(static_world([1, 2, 3]))
+    fetches = Fetches(world)
+    leader = world.elected()
+    world.run(100)
+    successes = [p for _, _, p in fetches.answers if p.error_code == 0]
+    assert successes[0].high_watermark == -1
+    assert successes[-1].high_watermark == leader.raft.high_watermark == 1
+
+
+def test_49_what_an_earlier_epoch_left_is_committed_with_a_record_of_this_one():
+    """Raft's figure 8: the majority alone does not do."""
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(200)
+    others = followers(world, leader)
+    world.cut([leader.id], [node.id for node in others])
+    old = leader.append("of an earlier epoch")
+    assert old is not None
+    world.run(20)
+    leader.crash(power=False)
+    world.heal()
+    for node in others:
+        node.crash(power=False)
+    leader.start()
+    others[0].flush_ms = (400, 400)
+    others[0].start()
+    world.run_until(lambda: leader.raft.is_leader)
+    role: Any = leader.raft._quorum.role
+    assert role.high_watermark is None
+    assert role.start_offset == old + 1
+    while not leader.raft.high_watermark > old:
+        assert leader.raft.high_watermark <= old, "not before its own record"
+        assert world.step(world.time_ms + 10_000)
+    assert leader.raft.high_watermark == old + 2
+
+
+def test_a_diverging_tail_is_cut_off():
+    """Traces, 8.3: the deposed leader and an observer that followed it."""
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    kept = world.committed(leader, "kept")
+    world.run(200)
+    others = [node.id for node in followers(world, leader) if node.id != 7]
+    world.cut([leader.id, 7], others)
+    for number in range(4):
+        leader.append(f"lost {number}")
+    world.run(1000)
+    assert world.nodes[7].raft.log.log_end_offset == kept + 5
+    fetches = Fetches(world)
+    world.run_until(lambda: (new := world.leader()) is not None and new is not leader)
+    successor = world.leader()
+    assert successor is not None
+    world.heal()
+    world.committed(successor, "new")
+    world.run(3000)
+    for node in world.nodes.values():
+        assert texts(node) == texts(successor)
+        assert b"lost" not in b"".join(texts(node))
+    diverging = [p.diverging_epoch for _, _, p in fetches.answers if p.diverging_epoch.epoch >= 0]
+    assert {(one.epoch, one.end_offset) for one in diverging} == {(1, kept + 1)}
+
+
+def test_a_node_is_not_believed_that_would_cut_off_what_is_committed():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.committed(leader, "kept")
+    world.run(200)
+    node = followers(world, leader)[0]
+    world.checks.clear()
+    end = node.raft.log.log_end_offset
+    node.raft._following._truncate(1, end - 1)
+    assert node.raft.log.log_end_offset == end
+    assert node.heard.failure is not None
+    assert "committed up to" in node.heard.failure
+
+
+def test_a_voter_says_only_what_it_has_on_disk():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    slow, dead = followers(world, leader)
+    dead.crash(power=False)
+    slow.flush_ms = (300, 300)
+    offset = leader.append("slow")
+    assert offset is not None
+    start_ms = world.time_ms
+    world.run_until(lambda: slow.raft.log.log_end_offset > offset)
+    world.run(250)
+    assert leader.raft.high_watermark <= offset
+    world.run_until(lambda: leader.raft.high_watermark > offset)
+    assert world.time_ms - start_ms > 300
+
+
+def test_the_leaders_own_disk_counts_as_the_others():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    one, other = followers(world, leader)
+    other.crash(power=False)
+    leader.flush_ms = (300, 300)
+    offset = leader.append("slow at the leader")
+    assert offset is not None
+    world.run_until(lambda: one.raft.log.recovery_point > offset)
+    world.run(100)
+    assert leader.raft.high_watermark <= offset
+    world.run_until(lambda: leader.raft.high_watermark > offset)
+    other.start()
+    world.run(500)
+    offset = leader.append("two others are a majority")
+    assert offset is not None
+    start_ms = world.time_ms
+    world.run_until(lambda: leader.raft.high_watermark > offset)
+    assert world.time_ms - start_ms < 100
+
+
+def test_an_observer_does_not_flush_for_every_record():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.run(500)
+    observer = world.nodes[7]
+    before = observer.flush_count
+    for number in range(30):
+        world.committed(leader, f"record {number}")
+    world.run(200)
+    assert observer.raft.high_watermark == leader.raft.high_watermark
+    assert observer.flush_count - before <= 2
+
+
+def test_fetches_are_checked():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.committed(leader, "a")
+    world.run(500)
+    epoch, end = leader.raft.epoch, leader.raft.log.log_end_offset
+
+    def error(request: FetchRequest, node: Node = leader) -> tuple[int, int]:
+        answer = asked(node, request)
+        partition = only_partition(answer)
+        return answer.error_code, 0 if partition is None else partition.error_code
+
+    good = fetch(epoch, 0, 0)
+    assert error(good) == (0, 0)
+    assert error(good.replace(cluster_id=None)) == (0, 0)
+    wrong_topic = good.topics[0].replace(topic_id=directory(5))
+    two = FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=good.topics[0].partitions * 2)
+    codes = ErrorCode
+    cases = [
+        (good.replace(cluster_id="other"), (codes.INCONSISTENT_CLUSTER_ID, 0)),
+        (good.replace(topics=(wrong_topic,)), (codes.INVALID_REQUEST, 0)),
+        (good.replace(topics=()), (codes.INVALID_REQUEST, 0)),
+        (good.replace(topics=(two,)), (codes.INVALID_REQUEST, 0)),
+        (fetch(epoch - 1, 0, 0), (0, codes.FENCED_LEADER_EPOCH)),
+        (fetch(epoch + 1, 0, 0), (0, codes.UNKNOWN_LEADER_EPOCH)),
+        (fetch(epoch, -1, 0), (0, codes.INVALID_REQUEST)),
+        (fetch(epoch, 0, -1), (0, codes.INVALID_REQUEST)),
+        (fetch(epoch, 0, epoch + 1), (0, codes.INVALID_REQUEST)),
+    ]
+    for request, expected in cases:
+        assert error(request) == expected
+    follower = followers(world, leader)[0]
+    answer = asked(follower, good)
+    partition = only_partition(answer)
+    assert partition.error_code == codes.NOT_LEADER_OR_FOLLOWER
+    assert partition.current_leader.leader_id == leader.id
+    assert partition.current_leader.leader_epoch == epoch
+    assert answer.node_endpoints[0].node_id == leader.id
+    beyond = only_partition(asked(leader, fetch(epoch, end + 5, epoch)))
+    assert (beyond.diverging_epoch.epoch, beyond.diverging_epoch.end_offset) == (epoch, end)
+
+
+def test_a_fetch_without_a_replica_is_served_and_not_counted():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    role: Any = leader.raft._quorum.role
+    before = dict(role.replicas._by_key)
+    answer = only_partition(asked(leader, fetch(leader.raft.epoch, 0, 0)))
+    assert len(answer.records) > 0
+    assert role.replicas._by_key == before
+
+
+def test_a_long_poll_ends_with_the_leadership():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    answers: list[Any] = []
+    end = leader.raft.log.log_end_offset
+    request = fetch(leader.raft.epoch, end, leader.raft.epoch, max_wait_ms=100_000)
+    leader.handle(request, answers.append)
+    world.run(100)
+    assert answers == []
+    leader.raft.resign(world.now)
+    assert only_partition(answers[0]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_long_poll_ends_with_its_time():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    answers: list[Any] = []
+    end = leader.raft.log.log_end_offset
+    leader.handle(fetch(leader.raft.epoch, end, leader.raft.epoch, max_wait_ms=50), answers.append)
+    world.run(45)
+    assert answers == []
+    world.run(10)
+    assert only_partition(answers[0]).error_code == 0
+    answers.clear()
+    leader.handle(fetch(leader.raft.epoch, end, leader.raft.epoch, max_wait_ms=0), answers.append)
+    assert len(answers) == 1
+
+
+def test_a_full_disk_stops_a_follower_and_no_more():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    full = followers(world, leader)[0]
+    full.disk.capacity_bytes = 0
+    offset = world.committed(leader, "to the other")
+    world.run(3000)
+    assert full.raft.log.log_end_offset <= offset
+    assert world.leader() is leader
+    full.disk.capacity_bytes = 1 << 30
+    world.run(3000)
+    assert full.raft.log.log_end_offset == leader.raft.log.log_end_offset
+
+
+def test_a_full_disk_of_the_leader_refuses_appends():
+    world = started(static_world([1]))
+    leader = world.elected()
+    leader.disk.capacity_bytes = 0
+    assert leader.append("no room") is None
+    leader.disk.capacity_bytes = 1 << 30
+    assert world.committed(leader, "room") == 1
+
+
+def test_a_flush_that_finds_no_room_is_tried_again():
+    world = started(static_world([1]))
+    leader = world.elected()
+    world.run(10)
+    leader.flush_errors = [DiskFull("no room"), DiskFull("no room")]
+    start_ms = world.time_ms
+    world.committed(leader, "a")
+    assert 2000 < world.time_ms - start_ms < 2100
+
+
+def test_a_flush_that_fails_is_the_end():
+    world = started(static_world([1]))
+    leader = world.elected()
+    world.run(10)
+    leader.flush_errors = [OSError(5, "broken")]
+    offset = leader.append("a")
+    assert offset is not None
+    with pytest.raises(AssertionError, match="cannot be flushed"):
+        world.run(5000)
+    assert leader.raft.high_watermark <= offset
+
+
+def test_records_of_a_later_epoch_are_not_stored():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    node = followers(world, leader)[0]
+    end = node.raft.log.log_end_offset
+    appending = node.raft._following.appending
+    piece = leader.raft.log.read(0, 1, 1 << 20)
+    assert piece is not None
+    forged = bytearray(piece.read())
+    forged[0:8] = end.to_bytes(8, "big")
+    forged[12:16] = (9).to_bytes(4, "big")
+    appending.begin(memoryview(forged), 0, world.now)
+    assert node.raft.log.log_end_offset == end
+    forged[12:16] = (1).to_bytes(4, "big")
+    forged[-1] ^= 1
+    appending.begin(memoryview(forged), 0, world.now)
+    assert node.raft.log.log_end_offset == end
+    forged[-1] ^= 1
+    appending.begin(memoryview(forged), 0, world.now)
+    assert node.raft.log.log_end_offset == end + 1
+
+
+def test_very_many_batches_are_appended_in_many_steps():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(500)
+    away, _ = followers(world, leader)
+    away.crash(power=False)
+    for _ in range(1000):
+        leader.append("x")
+    world.run(1000)
+    away.start()
+    sizes = []
+    while away.raft.log.log_end_offset < leader.raft.log.log_end_offset:
+        before = away.raft.log.log_end_offset
+        assert world.step(world.time_ms + 5000)
+        sizes.append(away.raft.log.log_end_offset - before)
+    assert 0 < max(sizes) <= 64
+    world.run(500)
+    assert away.raft.high_watermark == leader.raft.high_watermark
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_whole_quorum_that_lost_its_power_goes_on(power: bool):
+    world = started(static_world([1, 2, 3], 4))
+    leader = world.elected()
+    for number in range(30):
+        world.committed(leader, f"record {number}")
+    acknowledged = texts(leader)
+    for node in world.nodes.values():
+        node.crash(power=power)
+    for node in world.nodes.values():
+        node.start()
+    start_ms = world.time_ms
+    leader = world.elected()
+    assert world.time_ms - start_ms < 1500
+    assert texts(leader)[: len(acknowledged)] == acknowledged
+    assert stored(leader) == ElectionState(leader.raft.epoch, leader.id, ReplicaKey(leader.id))
+
+
+def test_a_restart_keeps_what_the_log_says():
+    world = started(static_world([1, 2, 3]))
+    invariants = next(w for w in world.watchers if isinstance(w, Invariants))
+    leader = world.elected()
+    world.committed(leader, "a")
+    world.run(200)
+    node = followers(world, leader)[0]
+    end = node.raft.log.log_end_offset
+    node.crash(power=True)
+    assert node.disk.exists(f"{PATH}/quorum-state")
+    node.start()
+    assert node.raft.role_name == "follower"
+    assert node.raft.log.log_end_offset == end
+    world.run(500)
+    assert node.raft.high_watermark == leader.raft.high_watermark
+    assert invariants.elections == 1
