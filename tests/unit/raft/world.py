@@ -175,9 +175,13 @@ class Node:
                 if self.flush_errors:
                     then(self.flush_errors.pop(0), self.world.now)
                     return
-                for one in work:
-                    one.flush(self.disk)
-                then(None, self.world.now)
+                try:
+                    for one in work:
+                        one.flush(self.disk)
+                except (OSError, DiskFull) as error:
+                    then(error, self.world.now)
+                else:
+                    then(None, self.world.now)
 
         self.world.after(self.world.rng.randint(*self.flush_ms), done, self)
 
