@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from tidelog.config.broker import BrokerConfig
 
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 BLANKS = " \t\f"
@@ -24,6 +28,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"{assignment!r} is not NAME=VALUE")
         properties[name.strip()] = value.strip()
     return properties
+
+
+def warn_of_unused(config: BrokerConfig) -> None:
+    """A line for each of Kafka's properties that does nothing here."""
+    for name in config.unused:
+        click.echo(f"warning: {name} has no meaning here and is ignored", err=True)
 
 
 def _logical_lines(lines: Iterable[str]) -> Iterator[str]:

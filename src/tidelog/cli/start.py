@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.properties import parse_assignments, parse_properties
+from tidelog.cli.properties import parse_assignments, parse_properties, warn_of_unused
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -31,8 +31,7 @@ def command(properties: Path, override: tuple[str, ...]) -> None:
     finishes what it has begun.
     """
     config = configure(properties, override)
-    for name in config.unused:
-        click.echo(f"warning: {name} has no meaning here and is ignored", err=True)
+    warn_of_unused(config)
     from tidelog.server.run import run
 
     sys.exit(run(config))

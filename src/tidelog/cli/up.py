@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.properties import parse_assignments
+from tidelog.cli.properties import parse_assignments, warn_of_unused
 
 NODES_MAX = 100
 """Each is a process and two ports."""
@@ -55,6 +55,7 @@ def command(nodes: int, port: int, data_dir: Path, config: tuple[str, ...]) -> N
 
     try:
         cluster = LocalCluster(nodes, port, data_dir, parse_assignments(config))
+        warn_of_unused(cluster.nodes[0].config)
         sys.exit(cluster.run(click.echo))
     except CannotStart as error:
         raise click.ClickException(str(error)) from None

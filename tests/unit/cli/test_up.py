@@ -156,6 +156,17 @@ def test_a_bad_config_is_one_line(tmp_path, config, said):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_config_without_meaning_is_told(tmp_path):
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        answer = run(
+            "up", "--port", str(port), "--data-dir", str(tmp_path), "--config", "num.io.threads=8"
+        )
+    warning, error = answer.stderr.splitlines()
+    assert warning == "warning: num.io.threads has no meaning here and is ignored"
+    assert f"port {port}" in error
+
+
 def test_ports_must_fit(tmp_path):
     assert "no room for 2 ports" in refused("up", "--port", "65535", "--data-dir", str(tmp_path))
 
