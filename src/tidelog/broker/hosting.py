@@ -53,6 +53,8 @@ class Hosting:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._brokers = KnownBrokers(broker)
+        self.is_open = False
+        """Whether the metadata knows this process: what it says before is not meant for it."""
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[Uuid, int], Partition] = {}
         self._changed: dict[tuple[Uuid, int], None] = {}
@@ -82,6 +84,8 @@ class Hosting:
         """The slow way: the partition may be known but not opened, damaged, or elsewhere."""
         if index not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not self.is_open:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         found = self.by_name.get((topic.name, index))
         if found is None:
             # Known, but its turn has not come yet; or there may be room for it by now.

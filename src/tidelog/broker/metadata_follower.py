@@ -57,6 +57,7 @@ class MetadataFollower:
         broker = self._broker
         for log_dir in list(broker.log_dirs.online):
             yield from self._set_strays_aside(log_dir)
+        broker.hosting.is_open = True
         image = None
         while image is not broker.image:  # or it changed meanwhile
             image = broker.image

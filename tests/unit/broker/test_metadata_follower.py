@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.node_client import Cluster
 
+from tidelog.errors import ErrorCode
 from tidelog.replica.partition import Partition
 
 
@@ -29,3 +30,15 @@ def test_a_process_takes_up_nothing_that_was_given_to_the_one_before(
     cluster.kill()
     assert led
     assert min(led) > before
+
+
+def test_nobody_is_served_by_what_the_metadata_said_before() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t")
+    cluster.produce("t", b"a")
+    hosting = cluster.broker.hosting
+    hosting.by_name.clear()
+    hosting.by_id.clear()
+    hosting.is_open = False
+    assert cluster.fetch("t", 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not hosting.by_name
