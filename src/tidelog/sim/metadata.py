@@ -9,6 +9,7 @@ from tidelog.sim.counters import Counters
 from tidelog.sim.history import Place
 from tidelog.sim.plan import host
 from tidelog.sim.replicas import ReplicaInvariants, require
+from tidelog.sim.trace import Trace
 from tidelog.sim.violation import Violation
 from tidelog.types import Uuid
 
@@ -20,9 +21,10 @@ RECOVERING = 1
 class MetadataInvariants:
     """Every state of every partition, by whom it was first seen."""
 
-    def __init__(self, replicas: ReplicaInvariants, counters: Counters) -> None:
+    def __init__(self, replicas: ReplicaInvariants, counters: Counters, trace: Trace) -> None:
         self._replicas = replicas
         self._counters = counters
+        self._trace = trace
         self._images: dict[str, MetadataImage] = {}
         self._states: dict[tuple[Place, int], PartitionState] = {}
         self._latest: dict[Place, PartitionState] = {}
@@ -35,6 +37,10 @@ class MetadataInvariants:
         self._images.pop(machine, None)
         if incarnation_id is not None:
             self._incarnations[machine] = incarnation_id
+
+    def ended(self, machine: str) -> None:
+        """What the metadata says of that process it says of one that is gone."""
+        self._incarnations.pop(machine, None)
 
     def stepped(self, machine: str, image: MetadataImage) -> None:
         before = self._images.get(machine)
@@ -58,6 +64,8 @@ class MetadataInvariants:
 
     def _check_broker(self, machine: str, image: MetadataImage, broker: Broker) -> None:
         epochs = self._brokers.setdefault(broker.broker_id, {})
+        if broker.broker_epoch not in epochs:
+            self._trace.show(f"broker {broker.broker_id} registered, epoch {broker.broker_epoch}")
         known = epochs.setdefault(broker.broker_epoch, broker.incarnation_id)
         require(
             known == broker.incarnation_id,
@@ -93,6 +101,7 @@ class MetadataInvariants:
         if latest is not None and latest.partition_epoch >= state.partition_epoch:
             return
         self._latest[place] = state
+        self._trace.show(f"{name} {_words(state)}")
         _check_sets(image, topic, name, state)
         if latest is not None:
             self._check_change(image, topic, place, latest, state)
@@ -159,11 +168,24 @@ class MetadataInvariants:
         ledger = self._replicas.ledgers.get(place)
         if ledger is None or not ledger.high_watermark:
             return
+        if state.leader_recovery_state == RECOVERING and not self._replicas.is_led(
+            place, state.leader_epoch
+        ):
+            return  # what its election costs is known when it leads
         for member in map(host, (*state.isr, *state.eligible_leader_replicas)):
             if not self._replicas.is_uncertain(member, place):
                 ledger.check_below(
                     member, ledger.high_watermark, "who is in ISR or ELR has what is committed"
                 )
+
+
+def _words(state: PartitionState) -> str:
+    return (
+        f"leader={state.leader} isr={state.isr} elr={state.eligible_leader_replicas}"
+        f" replicas={state.replicas} leader_epoch={state.leader_epoch}"
+        f" partition_epoch={state.partition_epoch} last_known_elr={state.last_known_elr}"
+        f" recovery={state.leader_recovery_state}"
+    )
 
 
 def _changed(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.events import ConnectionId, Event
+from tidelog.events import (
+    ConnectFailed,
+    ConnectionId,
+    Disconnected,
+    Event,
+    FileFailed,
+    Received,
+)
 from tidelog.sim.counters import Counters
+from tidelog.sim.describe import Readable
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, Machine
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.quorum import QuorumInvariants
@@ -23,18 +31,19 @@ class Observer:
     def __init__(self, trace: Trace, counters: Counters) -> None:
         self.trace = trace
         self.replicas = ReplicaInvariants(counters)
-        self.metadata = MetadataInvariants(self.replicas, counters)
+        self.metadata = MetadataInvariants(self.replicas, counters, trace)
         self.quorum = QuorumInvariants(counters)
         self.on_end: Ended | None = None
         """Who is to be told that a process is gone."""
         self.words: Words | None = None
         self._numbers: dict[str, int] = {}
+        self._readable = Readable()
 
     def before_step(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
         number = self._numbers.setdefault(machine.name, len(self._numbers))
         self.trace.step(number, event, frame)
         if self.trace.is_shown:
-            self.trace.show(f"{machine.name} {event!r:.200}")
+            self._show(machine, event, frame)
         self.quorum.received(machine.name, event)
 
     def after_step(self, machine: Machine) -> None:
@@ -48,7 +57,18 @@ class Observer:
             self.metadata.stepped(machine.name, metadata.image)
             self.replicas.stepped(machine.name, machine.disk, partitions_of(node))
 
+    def _show(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
+        if isinstance(event, Received) and frame is not None:
+            self._readable.received(machine.name, event.connection, frame)
+        elif isinstance(event, Disconnected | ConnectFailed | FileFailed):
+            self.trace.show(f"{machine.name} {event}")
+
     def sent(self, machine: Machine, connection: ConnectionId, frame: bytes) -> None:
+        if self.trace.is_shown:
+            assert machine.process is not None
+            peer = machine.process.peer(connection)
+            words = self._readable.sent(machine.name, connection, frame)
+            self.trace.show(f"{machine.name} -> {peer} {words}")
         self.quorum.sent(machine.name, machine.disk, connection, frame)
 
     def started(self, machine: Machine) -> None:
@@ -61,6 +81,7 @@ class Observer:
     def ended(self, machine: Machine, reason: str) -> None:
         self.trace.say(f"{machine.name} {reason}")
         self.quorum.ended(machine.name)
+        self.metadata.ended(machine.name)
         if reason in (LOST_POWER, NEW_DISK):
             self.quorum.lost(machine.name, machine.disk, is_new_disk=reason == NEW_DISK)
             self.replicas.lost(machine.name, machine.disk, reason)

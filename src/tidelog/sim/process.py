@@ -177,6 +177,10 @@ class Process:
         """Let it take up what it wants to do by itself."""
         self.step(Ticked())
 
+    def peer(self, connection: ConnectionId) -> str:
+        """Who is at the other end."""
+        return self._connections[connection].socket.peer.host.name
+
     def set_timer(self) -> None:
         deadline_ms = self.program.next_deadline_ms
         if self._timer_ms is None or deadline_ms < self._timer_ms:

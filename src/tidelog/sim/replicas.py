@@ -88,6 +88,10 @@ class ReplicaInvariants:
     def elected_unclean(self, place: Place, leader_epoch: int) -> None:
         self._unclean[place, leader_epoch] = None
 
+    def is_led(self, place: Place, leader_epoch: int) -> bool:
+        """Or the leader of that epoch does not know it yet."""
+        return (place, leader_epoch) in self._leaders
+
     def registered(self, machine: str) -> None:
         """The controller knows that this one may have lost records."""
         for key in [key for key in self._is_uncertain if key[0] == machine]:
