@@ -143,19 +143,28 @@ class LogDir:
             )
 
     def _load(self, key: TopicPartition, config: LogConfig, now: Now, progress: Progress) -> None:
+        path, recovery_point = (
+            f"{self.path}/{directory_name(*key)}",
+            self._recovery_points.get(key, 0),
+        )
         try:
-            self.logs[key] = load(
+            log = self.logs[key] = load(
                 self.disk,
-                f"{self.path}/{directory_name(*key)}",
+                path,
                 config,
                 is_clean=self.was_clean,
-                recovery_point=self._recovery_points.get(key, 0),
+                recovery_point=recovery_point,
                 log_start_offset=self._log_starts.get(key, 0),
                 now=now,
                 progress=progress,
             )
         except DamagedSegment as damage:
             self.damaged[key] = damage
+            return
+        if not recovery_point and log.topic_id != ZERO_UUID:
+            # The process before may have been killed with all of it in the page cache alone.
+            metadata = self.disk.open(f"{path}/{PARTITION_METADATA}")
+            log.durability.created(metadata, self.path)
 
     def load_metadata_log(self, config: LogConfig, now: Now) -> Log:
         """`__cluster_metadata-0`, made if there is none and always recovered from its start: a

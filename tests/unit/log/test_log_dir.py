@@ -70,6 +70,19 @@ def test_a_crash_while_loading_counts_as_unclean_scenario_19(directory):
     assert not opened(disk.crash()).was_clean
 
 
+def test_a_kill_before_the_first_flush_does_not_make_a_topics_id_durable(directory):
+    """The page cache has it, but the next process must not take that for the disk."""
+    disk = directory.disk
+    disk.unlock("data/.lock")
+    again = opened(disk)
+    for log in again.logs.values():
+        log.flush(NOW)
+    again.write(again.recovery_point_checkpoint())
+    found = opened(disk.crash())
+    assert [log.topic_id for log in found.logs.values()] == [TOPIC_ID] * 3
+    assert [log.log_end_offset for log in found.logs.values()] == [40] * 3
+
+
 def test_a_checkpoint_that_lies_is_refused_scenario_22(directory):
     directory.close(NOW, {})
     name = "data/recovery-point-offset-checkpoint"
