@@ -169,3 +169,9 @@ def test_without_static_voters_the_log_names_them() -> None:
         cluster.restart()
     state = cluster.shell.disk.read_file(f"{METADATA}/quorum-state") or b""
     assert b'"data_version":1' in state
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1:9093,127.0.0.1:9094", "other:9093"])
+def test_a_node_whose_quorum_has_others_does_not_begin_one_of_its_own(servers: str) -> None:
+    with pytest.raises(CannotLoad, match="tidelog format --cluster-id"):
+        Cluster(controller_quorum_voters="", controller_quorum_bootstrap_servers=servers)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 
+from tidelog.broker.formatting import format_log_dir, own_voter
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import AlreadyLocked, Disk, DiskFull, Now, Rng
 from tidelog.log.checkpoint import MetaProperties, TopicPartition
 from tidelog.log.log_dir import LogDir
-from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, random_uuid, voter
+from tidelog.metadata.format import random_uuid
 from tidelog.types import Uuid, format_uuid
-from tidelog.wire.messages.control_records import Voter
 
 log = logging.getLogger("tidelog.start")
 
@@ -137,7 +137,12 @@ def open_log_dirs(
 
 def _new_cluster_id(config: BrokerConfig, rng: Rng) -> str:
     """A node that is a cluster alone may choose one; others would choose another."""
-    if {voter.node_id for voter in config.voters} - {config.node_id} or not config.is_controller:
+    if config.voters:
+        is_alone = {voter.node_id for voter in config.voters} == {config.node_id}
+    else:
+        own = {f"{point.host}:{point.port}" for point in config.controller_endpoints}
+        is_alone = own.issuperset(config.controller_quorum_bootstrap_servers)
+    if not is_alone or not config.is_controller:
         raise CannotLoad(
             f"{config.metadata_dir} is empty, and other nodes belong to the cluster: format it with"
             " `tidelog format --cluster-id ID FILE`, with the same ID on every node"
@@ -173,23 +178,9 @@ def _cluster_id(config: BrokerConfig, known: dict[str, MetaProperties | None]) -
 def _format(
     log_dir: LogDir, config: BrokerConfig, cluster_id: str, rng: Rng, now: Now
 ) -> MetaProperties:
-    directory_id = random_uuid(rng)
+    properties = MetaProperties(cluster_id, config.node_id, random_uuid(rng))
     names_voters = log_dir.path == config.metadata_dir and not config.voters
-    files = formatted_directory(
-        cluster_id,
-        config.node_id,
-        directory_id,
-        now.wall_ms,
-        initial_voters=(own_voter(config, directory_id),) if names_voters else (),
-    )
-    if names_voters:
-        log_dir.disk.make_directory(f"{log_dir.path}/{METADATA_DIRECTORY}")
-    for name, content in files.items():
-        log_dir.disk.replace(f"{log_dir.path}/{name}", content)
+    voters = (own_voter(config, properties.directory_id),) if names_voters else ()
+    format_log_dir(log_dir, properties, voters, now)
     log.info("formatted %s for cluster %s", log_dir.path, cluster_id)
-    return MetaProperties(cluster_id, config.node_id, directory_id)
-
-
-def own_voter(config: BrokerConfig, directory_id: Uuid) -> Voter:
-    first = config.controller_endpoints[0]
-    return voter(config.node_id, directory_id, first.name, first.host, first.port)
+    return properties

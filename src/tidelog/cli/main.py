@@ -11,6 +11,7 @@ from tidelog import __version__
 COMMANDS = {
     "up": "Start a local cluster, and run it until Ctrl-C.",
     "start": "Start one node as a server.properties configures it.",
+    "format": "Format the directories of a node of a larger cluster.",
     "topics": "Create, delete, describe, list or extend topics.",
     "configs": "Show or change configs of topics, brokers and groups.",
     "produce": "Write each line of standard input as a record.",

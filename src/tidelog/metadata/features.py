@@ -15,6 +15,8 @@ class SupportedFeature(NamedTuple):
 
 
 METADATA_VERSION = "metadata.version"
+METADATA_RELEASE = "4.3-IV0"
+"""What people call the level that a new cluster starts with."""
 ELR_VERSION = "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
 

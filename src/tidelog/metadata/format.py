@@ -154,12 +154,12 @@ def formatted_directory(
     *,
     initial_voters: Sequence[Voter] = (),
 ) -> dict[str, bytes]:
-    """The files of a new data directory, by name. Initial voters are for the metadata directory
-    of a dynamic quorum's controllers; a static quorum has its voters from the configuration."""
-    files = {
-        META_PROPERTIES: meta_properties(cluster_id, node_id, directory_id, wall_ms),
-        BOOTSTRAP_CHECKPOINT: bootstrap_checkpoint(wall_ms),
-    }
+    """The files of a new data directory, by name, in the order to write them. Initial voters are
+    for the metadata directory of a dynamic quorum's controllers; a static quorum has its voters
+    from the configuration."""
+    files = {BOOTSTRAP_CHECKPOINT: bootstrap_checkpoint(wall_ms)}
     if initial_voters:
         files[INITIAL_VOTERS_CHECKPOINT] = initial_voters_checkpoint(initial_voters, wall_ms)
+    # Last: where it is, nobody formats again.
+    files[META_PROPERTIES] = meta_properties(cluster_id, node_id, directory_id, wall_ms)
     return files
