@@ -13,7 +13,7 @@ from functools import partial
 from tidelog.env import Now
 from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.raft.messages import vote_request, vote_response
-from tidelog.raft.quorum import Quorum
+from tidelog.raft.quorum import STAGGER_MS, Quorum
 from tidelog.raft.roles import Election, Follower, Resigned, Unattached
 from tidelog.raft.types import NEVER, NOBODY, Answer, ReplicaKey
 from tidelog.raft.validation import (
@@ -28,9 +28,6 @@ from tidelog.wire.declare import Message
 from tidelog.wire.messages.vote import PartitionData, VoteRequest, VoteResponse
 
 HURRY_MS = 10
-HURRY_STEP_MS = 50
-"""How much later than the first a voter calls an election, for each with a lower id: about what
-an election takes."""
 HURRY_DOUBLINGS_MAX = 4
 
 
@@ -104,8 +101,8 @@ class Elections:
         quorum = self._quorum
         if not quorum.is_voter or self._hurry_ms != NEVER:
             return
-        rank = sum(1 for voter_id in rivals if voter_id < quorum.key.id)
-        delay_ms = (HURRY_MS + HURRY_STEP_MS * rank) << min(self._lost, HURRY_DOUBLINGS_MAX)
+        delay_ms = HURRY_MS + quorum.stagger_ms(rivals)
+        delay_ms <<= min(self._lost, HURRY_DOUBLINGS_MAX)
         self._hurry_ms = now.monotonic_ms + delay_ms
 
     def has_leader(self) -> None:
@@ -116,7 +113,7 @@ class Elections:
     def _make_way(self, now: Now) -> None:
         """Another voter is being elected."""
         if self._hurry_ms != NEVER:
-            later_ms = now.monotonic_ms + HURRY_STEP_MS * (1 + len(self._quorum.others))
+            later_ms = now.monotonic_ms + STAGGER_MS * (1 + len(self._quorum.others))
             self._hurry_ms = max(self._hurry_ms, later_ms)
 
     # Asking for votes.

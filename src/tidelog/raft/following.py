@@ -208,7 +208,7 @@ class Following:
         quorum, role = self._quorum, self._quorum.role
         assert isinstance(role, Follower)
         role.has_fetched, role.leader_is_gone = True, False
-        role.deadline_ms = now.monotonic_ms + quorum.config.fetch_timeout_ms
+        role.deadline_ms = quorum.fetch_deadline_ms(quorum.leader_id, now)
         self._elections.has_leader()
 
     def _truncate(self, epoch: int, end_offset: Offset) -> None:

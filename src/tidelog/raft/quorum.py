@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -43,6 +43,9 @@ from tidelog.types import Offset
 from tidelog.wire.declare import Message
 
 log = logging.getLogger("tidelog.raft")
+
+STAGGER_MS = 50
+"""About what an election takes."""
 
 
 class Part(Protocol):
@@ -227,6 +230,16 @@ class Quorum:
         timeout_ms = self.config.election_timeout_ms
         return now.monotonic_ms + timeout_ms + self.rng.randrange(max(timeout_ms, 1))
 
+    def fetch_deadline_ms(self, leader_id: int, now: Now) -> int:
+        """By when the leader must have answered. Followers hear of a commit at the same time, so
+        that theirs would run out together, and each would vote for itself."""
+        rivals = [voter_id for voter_id in self.others if voter_id != leader_id]
+        return now.monotonic_ms + self.config.fetch_timeout_ms + self.stagger_ms(rivals)
+
+    def stagger_ms(self, rivals: Iterable[int]) -> int:
+        """How much this voter leaves others with lower ids to call an election before it does."""
+        return STAGGER_MS * sum(1 for voter_id in rivals if voter_id < self.key.id)
+
     def unattach(self, epoch: int, now: Now) -> None:
         """An epoch whose leader is not known."""
         assert epoch > self.epoch
@@ -292,8 +305,8 @@ class Quorum:
     def follow(self, epoch: int, leader_id: int, address: Address, now: Now) -> None:
         assert epoch > self.epoch or self.leader_id in (NOBODY, leader_id)
         voted = self.state.voted if epoch == self.epoch else None
-        timeout_ms = now.monotonic_ms + self.config.fetch_timeout_ms
-        role = Follower(timeout_ms, timeout_ms)
+        update_ms = now.monotonic_ms + self.config.fetch_timeout_ms
+        role = Follower(self.fetch_deadline_ms(leader_id, now), update_ms)
         self.enter(role, ElectionState(epoch, leader_id, voted), address, now)
 
     def resign(self, now: Now) -> None:

@@ -86,7 +86,8 @@ class Metadata:
     def __init__(self, runtime: Runtime, log: Log) -> None:
         self.log = log
         self.committed = self.latest = MetadataImage.empty()
-        self.committed_offset: Offset = log.log_start_offset
+        self.committed_offset: Offset = 0
+        """Below the log's start only before the snapshot is loaded that the log begins with."""
         self.controller: Activated | None = None
         self._runtime = runtime
         self._actors: list[MetadataActor] = []
@@ -161,7 +162,9 @@ class Metadata:
             yield RECORD_COST
         if not self._is_active or self.raft.epoch != epoch:
             return ErrorCode.NOT_CONTROLLER
-        assert base_offset == self.log.log_end_offset, "one decision at a time"
+        if base_offset != self.log.log_end_offset:
+            # One decision at a time; but the quorum has noted other voters meanwhile.
+            return (yield from self.append(records, now, then))
         end_offset, batch = base_offset + len(written), builder.build()
         # Noted before it is appended: a quorum of one may commit it in the same call.
         before = self.latest

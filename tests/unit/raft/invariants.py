@@ -10,6 +10,7 @@ from tests.unit.raft.world import PATH, Node, World
 from tidelog.metadata.batches import read_metadata
 from tidelog.metadata.snapshot import SnapshotId, parse_snapshot_name, snapshot_name
 from tidelog.raft.election_state import ElectionState, parse_quorum_state
+from tidelog.raft.roles import Leader
 from tidelog.raft.voters import VoterSet
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.declare import Message
@@ -139,6 +140,10 @@ class Invariants:
                 self._check_new_leader(node, seen)
         elif seen.led == raft.epoch:
             seen.led = None
+        role = raft._quorum.role
+        if isinstance(role, Leader):
+            mark = role.high_watermark
+            assert mark is None or mark > role.start_offset, f"{node} commits earlier epochs alone"
         assert raft.high_watermark >= seen.high_watermark
         assert raft.high_watermark <= raft.log.log_end_offset
         if raft.high_watermark > seen.high_watermark:

@@ -12,12 +12,21 @@ from typing import Any
 from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.log.config import LogConfig
+from tidelog.log.log import Log
 from tidelog.log.recovery import load
 from tidelog.metadata.format import initial_voters_checkpoint
 from tidelog.metadata.snapshot import SnapshotId
 from tidelog.raft.config import RaftConfig
 from tidelog.raft.raft import Raft
-from tidelog.raft.types import Address, FlushDone, Probed, ReplicaKey, Then, Work
+from tidelog.raft.types import (
+    Address,
+    FlushDone,
+    Probed,
+    RaftListener,
+    ReplicaKey,
+    Then,
+    Work,
+)
 from tidelog.raft.voters import voter_of
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.types import Uuid
@@ -153,11 +162,19 @@ class Node:
             rng,
             Link(world, self, incarnation),
             partial(self.flush, incarnation),
-            self.heard,
+            self.listener(log),
         )
+        self.made()
         self.raft.start(now)
         world.started(self)
         return self.raft
+
+    def listener(self, log: Log) -> RaftListener:
+        """Who is told what happens."""
+        return self.heard
+
+    def made(self) -> None:
+        """Before raft starts."""
 
     def flush(self, incarnation: int, work: tuple[Work, ...], then: FlushDone) -> None:
         self.flush_count += 1
@@ -318,6 +335,8 @@ class Call:
 class World:
     """All nodes and one heap of events."""
 
+    node_type: type[Node] = Node
+
     def __init__(self, seed: int = 1, **settings: Any) -> None:
         self.rng = random.Random(seed)
         self.time_ms = 1000
@@ -431,7 +450,7 @@ class World:
     # Quorums.
 
     def add(self, node_id: int, *, is_controller: bool = True, **settings: Any) -> Node:
-        node = self.nodes[node_id] = Node(self, node_id, is_controller=is_controller)
+        node = self.nodes[node_id] = self.node_type(self, node_id, is_controller=is_controller)
         node.settings = settings
         return node
 
