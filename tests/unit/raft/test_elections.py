@@ -329,6 +329,29 @@ def test_who_grants_a_pre_vote():
     world.run_until(lambda: would(followers[1]), 400)
 
 
+@pytest.mark.parametrize("role", ["unattached", "prospective", "candidate", "resigned"])
+def test_who_has_no_leader_grants_a_pre_vote(role: str):
+    world = static_world([1, 2, 3])
+    node = world.nodes[1]
+    if role == "candidate":
+        state = ElectionState(5, -1, ReplicaKey(1))
+        node.disk.replace(f"{PATH}/quorum-state", format_quorum_state(state, 0, [1, 2, 3]))
+    node.start()
+    if role == "prospective":
+        world.run_until(lambda: node.raft.role_name == role)
+    elif role == "resigned":
+        for other in (2, 3):
+            world.nodes[other].start()
+        world.run_until(lambda: node.raft.is_leader)
+        node.raft.resign(world.now)
+    assert node.raft.role_name == role
+    epoch, last = node.raft.epoch, node.raft._quorum.last
+    assert vote_of(node, 2, epoch, last, is_pre_vote=True) == (ErrorCode.NONE, True)
+    behind = (last[0], last[1] - 1) if last[1] else None
+    if behind is not None:
+        assert vote_of(node, 2, epoch, behind, is_pre_vote=True) == (ErrorCode.NONE, False)
+
+
 def test_51_a_leader_that_stops_hands_over_to_the_best():
     world = started(static_world([1, 2, 3, 4, 5]))
     leader = world.elected()

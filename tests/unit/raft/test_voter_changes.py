@@ -189,6 +189,17 @@ def test_a_change_that_takes_too_long_is_answered():
     assert leader.raft.high_watermark == leader.raft.log.log_end_offset
 
 
+def test_a_change_that_nobody_waits_for_any_more_still_comes_first():
+    world = started(dynamic_world([1, 2, 3], others=(11, 12)))
+    leader = grown(world)
+    others = [node for node in followers(world, leader) if node.id < 11]
+    world.cut([leader.id, 11, 12], [node.id for node in others])
+    assert code(leader, add(world.nodes[11].key, timeout_ms=300)) is ErrorCode.REQUEST_TIMED_OUT
+    assert leader.raft.voters.ids == (1, 2, 3, 11)
+    assert code(leader, add(world.nodes[12].key), 100) is ErrorCode.REQUEST_TIMED_OUT
+    assert leader.raft.voters.ids == (1, 2, 3, 11)
+
+
 def test_nothing_is_changed_before_something_is_committed():
     world = started(dynamic_world([1, 2, 3]))
     world.run_until(lambda: any(node.raft.is_leader for node in world.nodes.values()))
