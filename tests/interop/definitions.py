@@ -107,7 +107,8 @@ def their_fields(
 ) -> list[dict[str, Any]]:
     shown = []
     for field in fields:
-        versions = clip(parse_range(field["versions"]), outer)
+        # Kafka: a field without versions has those of its tag.
+        versions = clip(parse_range(field.get("versions") or field["taggedVersions"]), outer)
         if versions is None:
             continue
         shown.append(
@@ -136,7 +137,7 @@ def their_type(field: dict[str, Any], name: str, versions: Range, common: dict[s
 
 def their_default(field: dict[str, Any]) -> Any:
     default, kind = field.get("default", ""), field["type"]
-    if default == "null":
+    if default in ("null", None):
         return None
     if kind.startswith("[]"):
         return ()

@@ -34,20 +34,47 @@ def _text(name: str, value: Value) -> str:
 @click.option("--files", required=True, metavar="A,B", help="Log, index and snapshot files.")
 @click.option("--print-data-log", is_flag=True, help="Show keys and values of records.")
 @click.option("--deep-iteration", is_flag=True, help="Show the records of each batch.")
+@click.option(
+    "--cluster-metadata-decoder",
+    "decoder",
+    flag_value="decode_metadata",
+    help="Show what records of the metadata log say.",
+)
+@click.option(
+    "--offsets-decoder",
+    "decoder",
+    flag_value="decode_offsets",
+    help="The same for __consumer_offsets.",
+)
+@click.option(
+    "--transaction-log-decoder",
+    "decoder",
+    flag_value="decode_transactions",
+    help="The same for __transaction_state.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def command(files: str, print_data_log: bool, deep_iteration: bool, as_json: bool) -> None:
+def command(
+    files: str, print_data_log: bool, deep_iteration: bool, decoder: str | None, as_json: bool
+) -> None:
     """Show what the files of a log say, and what is wrong with them.
 
     The lines are those of Apache Kafka's DumpLogSegments. The exit code is 1 if something is wrong.
     """
+    from tidelog.cli import dump_decoders
+
     disk = RealDisk()
+    decode = None if decoder is None else getattr(dump_decoders, decoder)
     problems = 0
     for path in files.split(","):
         if disk.size(path) is None:
             raise click.ClickException(f"there is no file {path}")
         try:
             items = dump_file(
-                disk, path, records=deep_iteration or print_data_log, contents=print_data_log
+                disk,
+                path,
+                records=deep_iteration or print_data_log or decode is not None,
+                contents=print_data_log,
+                decoder=decode,
             )
         except ValueError as error:
             raise click.ClickException(str(error)) from error

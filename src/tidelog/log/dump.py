@@ -4,7 +4,7 @@ what is wrong with them."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tidelog.env import Disk
@@ -19,6 +19,7 @@ from tidelog.types import Offset
 from tidelog.wire.batch import RecordBatch, TimestampType
 from tidelog.wire.batch_reader import Record, read_records
 from tidelog.wire.compression import Compression, DecompressedTooLarge, UndecodableData
+from tidelog.wire.decoder import DecodeError
 from tidelog.wire.records_types import CorruptRecords
 
 KIND_NAMES = {LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT}
@@ -34,6 +35,8 @@ _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 
 Value = int | str | bool | list[str] | None
+Decoder = Callable[[bytes | None, bytes | None], tuple[str, str]]
+"""A record's key and value to what is shown of them. Raises DecodeError."""
 
 
 class Item(NamedTuple):
@@ -49,7 +52,9 @@ class Problem(NamedTuple):
     text: str
 
 
-def dump_file(disk: Disk, path: str, *, records: bool, contents: bool) -> Iterator[Item | Problem]:
+def dump_file(
+    disk: Disk, path: str, *, records: bool, contents: bool, decoder: Decoder | None = None
+) -> Iterator[Item | Problem]:
     """A file's kind is known by its name. Raises ValueError if it is none of a log's."""
     directory, _, name = path.rpartition("/")
     file = parse_file_name(name)
@@ -58,7 +63,7 @@ def dump_file(disk: Disk, path: str, *, records: bool, contents: bool) -> Iterat
     content = disk.read_file(path) or b""
     if file.kind == LOG:
         segment = _Opened(disk, directory or ".", path, file.offset)
-        return dump_log(segment, records=records, contents=contents)
+        return dump_log(segment, records=records, contents=contents, decoder=decoder)
     if file.kind == OFFSET_INDEX:
         return _dump_offset_index(disk, path, content, file.offset)
     if file.kind == TIME_INDEX:
@@ -81,7 +86,9 @@ class _Opened(Segment):
         return self._path if kind == LOG else super().path(kind)
 
 
-def dump_log(segment: Segment, *, records: bool, contents: bool) -> Iterator[Item | Problem]:
+def dump_log(
+    segment: Segment, *, records: bool, contents: bool, decoder: Decoder | None = None
+) -> Iterator[Item | Problem]:
     """Every batch, its records if they are wanted, with keys and values if these are."""
     path = segment.path(LOG)
     last_offset = -1
@@ -106,7 +113,15 @@ def dump_log(segment: Segment, *, records: bool, contents: bool) -> Iterator[Ite
                     where = f"{last_offset} is followed by {record.offset}"
                     yield Problem(f"Non-consecutive offsets in {path}: {where}")
                 last_offset = record.offset
-                yield _record_item(batch, record, header.base_sequence, contents)
+                item = _record_item(batch, record, header.base_sequence, contents)
+                if decoder is not None and not batch.is_control:
+                    try:
+                        item.fields["key"], item.fields["payload"] = decoder(
+                            record.key, record.value
+                        )
+                    except DecodeError as error:
+                        yield Problem(f"The record at offset {record.offset} of {path}: {error}")
+                yield item
     except DamagedSegment as damage:
         rest = segment.size - damage.position
         yield Problem(f"Found {rest} invalid bytes at the end of {path} ({damage.why})")

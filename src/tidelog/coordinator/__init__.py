@@ -1,0 +1,1 @@
+"""Coordinators: what they keep of groups and transactions."""
