@@ -70,7 +70,7 @@ def test_a_transaction_is_shown_with_its_partitions() -> None:
     [
         (b"\x00\x09", None, GROUP_KINDS, "no record has the key type 9"),
         (b"\x00", None, GROUP_KINDS, "a record of 1 bytes"),
-        (b"\x00\x01\x00", None, GROUP_KINDS, ""),
+        (b"\x00\x01\x00", None, GROUP_KINDS, "OffsetCommitKey v0"),
         (b"\x00\x00\x00\x01x", b"\x00\x02", TRANSACTION_KINDS, "v2 is not known, only v0 to v1"),
     ],
 )
