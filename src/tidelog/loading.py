@@ -92,7 +92,7 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
         broker = Broker(config, log_dirs, metadata, runtime, channel)
         for log_dir in list(log_dirs.online):
             _load_partitions(broker, log_dir, now)
-    node = Node(config, runtime, broker, controller, raft)
+    node = Node(config, runtime, broker, controller, raft, log_dirs)
     raft.start(now)
     _settle(node, now)
     flushes.is_loading = False
@@ -167,18 +167,18 @@ def _bootstrap_records(log_dir: LogDir) -> list[Message]:
 def stop_node(node: Node, now: Now) -> bool:
     """Everything durable, and the marker that says so. Whether that went well: where it did not,
     the next start recovers."""
-    broker = node.broker
-    log_dirs, epoch = broker.log_dirs, broker.image.broker_epoch(broker.node_id)
+    log_dirs, role = node.log_dirs, node.broker if node.config.is_broker else node.controller
+    epoch = role.image.broker_epoch(role.node_id)
     is_clean = True
     for log_dir in dict.fromkeys((log_dirs.metadata, *log_dirs.online)):
         try:
             if log_dir is log_dirs.metadata:
-                broker.metadata.log.close(now)
+                role.metadata.log.close(now)
             if log_dir not in log_dirs.online:
                 log_dir.abandon()
                 continue
-            marks = {key: one.high_watermark for key, one in broker.hosting.inside(log_dir)}
-            log_dir.close(now, marks, epoch)
+            hosted = node.broker.hosting.inside(log_dir) if node.config.is_broker else ()
+            log_dir.close(now, {key: one.high_watermark for key, one in hosted}, epoch)
         except (OSError, DiskFull) as error:
             log.error("log directory %s was not closed cleanly: %s", log_dir.path, error)
             log_dir.abandon()

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from tidelog.broker.broker import Broker
 from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import produce_single
+from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import DiskFull, Now
@@ -73,9 +74,11 @@ class Node:
         broker: Broker | None,
         controller: QuorumController | None,
         raft: Raft,
+        log_dirs: LogDirs,
     ) -> None:
         self.config = config
         self._raft = raft
+        self.log_dirs = log_dirs
         self.runtime = runtime
         self._broker = broker
         self._controller = controller

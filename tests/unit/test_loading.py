@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.node_client import Cluster
+from tests.unit.node_client import PROPERTIES, Cluster
 
-from tidelog.loading import CannotLoad
+from tidelog.config.broker import BrokerConfig
+from tidelog.loading import CannotLoad, load_node, stop_node
 from tidelog.metadata.frame import decode_record_version
 from tidelog.metadata.records.cluster import FeatureLevelRecord
 from tidelog.metadata.records.topics import PartitionRecord
 from tidelog.metadata.snapshot import records_of, snapshot_content, snapshot_name
 from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.shell import SimulatedShell
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.batch_reader import read_records
@@ -175,3 +177,16 @@ def test_without_static_voters_the_log_names_them() -> None:
 def test_a_node_whose_quorum_has_others_does_not_begin_one_of_its_own(servers: str) -> None:
     with pytest.raises(CannotLoad, match="tidelog format --cluster-id"):
         Cluster(controller_quorum_voters="", controller_quorum_bootstrap_servers=servers)
+
+
+def test_a_node_that_is_only_a_controller_starts_and_stops_cleanly() -> None:
+    roles = {"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"}
+    config = BrokerConfig.from_properties(PROPERTIES | roles)
+    shell = SimulatedShell(SimulatedDisk())
+    for _ in range(2):
+        node = load_node(config, shell.disk, shell.rng, shell.now)
+        shell.run(node)
+        shell.advance(100)
+        assert node.controller.is_active
+        assert stop_node(node, shell.now)
+        assert shell.disk.exists("data/.kafka_cleanshutdown")

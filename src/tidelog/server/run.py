@@ -68,8 +68,8 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     log.info(
         "node %d of cluster %s serves %d partitions at %s",
         config.node_id,
-        node.broker.cluster_id,
-        len(node.broker.hosting.by_name),
+        node.log_dirs.cluster_id,
+        len(node.broker.hosting.by_name) if config.is_broker else 0,
         ", ".join(f"{e.name}://{e.host}:{e.port}" for e in config.bound_endpoints),
     )
     failure = await shell.stopping
