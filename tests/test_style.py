@@ -31,7 +31,6 @@ KAFKA_NAMES = frozenset({"CredentialInfo", "ReplicaInfo", "TopicInfo"})
 """Structs that Kafka's message definitions name so; messages keep the names verbatim."""
 
 USED_BY_TESTS = {
-    "tidelog.raft.raft": "nodes of a cluster will be made of it",
     "tidelog.sim.shell": "tests drive nodes by it; a command will too",
 }
 """Modules that ship before what uses them does, with the reason."""
