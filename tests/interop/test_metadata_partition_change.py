@@ -44,10 +44,11 @@ def random_case(rng: random.Random) -> tuple[PartitionChange, str]:
     elr = some(rng, outside) if elr_is_on and rng.random() < 0.5 else ()
     leader = rng.choice((*isr, *isr, -1)) if isr else -1
     last_known = (rng.choice(replicas),) if elr_is_on and leader == -1 and not isr else ()
-    moves = rng.random() < 0.4
+    removing = some(rng, replicas) if rng.random() < 0.4 else ()
+    staying = tuple(node for node in replicas if node not in removing)
     before = PartitionState(
-        removing_replicas=tuple(sorted(some(rng, replicas))) if moves else (),
-        adding_replicas=tuple(sorted(some(rng, replicas))) if moves else (),
+        removing_replicas=tuple(sorted(removing)),
+        adding_replicas=tuple(sorted(some(rng, staying))) if removing else (),
         replicas=replicas,
         isr=isr,
         leader=leader,

@@ -117,8 +117,11 @@ class PartitionChange:
             return
         isr = tuple(node for node in self.isr if node not in self.removing)
         replicas = tuple(node for node in self.replicas if node not in self.removing)
-        awaited = replicas if len(self.adding) < len(self.removing) else self.adding
-        if isr and replicas and set(isr) >= {*awaited, *self.adding}:
+        # A move that was turned round removes again some that it had added. (Kafka's waits for
+        # these, and never ends.)
+        coming = set(self.adding) - set(self.removing)
+        awaited = set(replicas) if len(coming) < len(self.removing) else coming
+        if isr and replicas and set(isr) >= awaited:
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 
@@ -160,7 +163,7 @@ class PartitionChange:
                 return Winner(node)
         if self.elr_is_on and not self.isr and not self.elr and len(self.last_known_elr) == 1:
             (last,) = self.last_known_elr
-            if self.is_acceptable(last):
+            if last in self.replicas and self.is_acceptable(last):
                 return Winner(last, is_unclean=True)
         if self.election is Election.UNCLEAN:
             for node in self.replicas:

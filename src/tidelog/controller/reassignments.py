@@ -94,15 +94,17 @@ def reassign(
 
 
 def moved(state: PartitionState, replicas: tuple[int, ...]) -> Target:
-    """All that have it now stay until those to come are in sync. What a move that runs already
-    adds or removes is kept where this one does neither."""
+    """All that have it now stay until those to come are in sync. Who was added by a move that runs
+    already still counts as added, so that taking this one back leads to where the first began.
+    (Kafka's forgets them, or keeps removing what the new target has.)"""
     removing = tuple(sorted(set(state.replicas) - set(replicas)))
-    adding = tuple(sorted(set(replicas) - set(state.replicas)))
-    return Target(
-        replicas=replicas + removing,
-        removing_replicas=removing or None,
-        adding_replicas=adding or None,
-    )
+    adding = tuple(sorted({*state.adding_replicas, *replicas} - original(state)))
+    return Target(replicas=replicas + removing, removing_replicas=removing, adding_replicas=adding)
+
+
+def original(state: PartitionState) -> set[int]:
+    """The replicas from before the move that runs, if one does."""
+    return set(state.replicas) - set(state.adding_replicas)
 
 
 def require_same_factor(state: PartitionState, factor: int) -> None:
