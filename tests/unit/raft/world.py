@@ -102,6 +102,8 @@ class Node:
         self.id = node_id
         self.is_controller = is_controller
         self.generation = 0
+        self.directory_id: Uuid | None = None
+        """Where a test wants a special one."""
         self.disk = empty_disk()
         self.is_up = False
         self.incarnation = 0
@@ -120,7 +122,7 @@ class Node:
 
     @property
     def key(self) -> ReplicaKey:
-        return ReplicaKey(self.id, directory(self.id, self.generation))
+        return ReplicaKey(self.id, self.directory_id or directory(self.id, self.generation))
 
     def format(self, voter_ids: list[int]) -> None:
         """As --initial-controllers does."""
@@ -359,7 +361,9 @@ class World:
         return Now(self.time_ms, WALL_MS + self.time_ms)
 
     def at(self, to: Address) -> Node:
-        return next(node for node in self.nodes.values() if address(node.id) == to)
+        """The node there; one that is not up if there is none."""
+        found = [node for node in self.nodes.values() if address(node.id) == to]
+        return found[0] if found else self.node_type(self, -1)
 
     # The network.
 
