@@ -226,14 +226,12 @@ class Fetcher:
         followed, told = self._followed.get(key), self._session.told[key]
         if followed is None or not followed.is_waiting_for(told):
             return None  # it has been lost meanwhile, or has begun a new epoch
-        records = memoryview(_records(data))
-        own_start = followed.partition.log.log_start_offset
+        records, own = memoryview(_records(data)), followed.partition.log
         is_good = followed.answered(data, records, self._broker, now)
-        if is_good and data.log_start_offset > own_start:
+        if is_good and data.log_start_offset > own.log_start_offset:
             followed.learned(data)  # the next request tells that it is done
-        elif is_good and not len(records):
-            return Learned(key, followed, data)
-        if self._followed.get(key) is followed:
+        is_news = not is_good or len(records) or own.log_start_offset != told.log_start_offset
+        if is_news and self._followed.get(key) is followed:
             self._note(key, now)
         return Learned(key, followed, data) if is_good else None
 

@@ -412,6 +412,17 @@ def test_records_are_deleted_when_no_live_replica_has_them_38(wired: Wired) -> N
     assert len(wired.partition(1).low_watermark_awaited) == 0
 
 
+def test_a_follower_that_has_deleted_by_itself_tells_so_38(wired: Wired) -> None:
+    """Retention does that on each replica."""
+    for _ in range(5):
+        wired[1].produce("t", b"a")
+    wired.advance(600)
+    for id_ in (2, 3):
+        wired.partition(id_).advance_log_start_offset(4)
+    result = delete(wired, 3)
+    assert (result.error_code, result.low_watermark) == (0, 3)
+
+
 # Reading from followers.
 
 
