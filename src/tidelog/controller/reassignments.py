@@ -138,9 +138,19 @@ def cancel(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "Invalid replica assignment: addingReplicas contains all replicas.",
             )
-        isr = replicas[:1]
+        isr = remaining(changes, state, replicas)
     target = Target(isr=isr, replicas=replicas, removing_replicas=(), adding_replicas=())
     return changes.build(place, state, target)
+
+
+def remaining(
+    changes: PartitionChanges, state: PartitionState, replicas: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The ISR where nobody is in sync. (Kafka's is the first replica, alive or not.)"""
+    if changes.image.elr_is_on:
+        return ()  # an election follows, and who wins it knows that records may be lost
+    is_acceptable = changes.acceptable(state)
+    return tuple(node for node in replicas if is_acceptable(node))[:1] or replicas[:1]
 
 
 def list_partition_reassignments(

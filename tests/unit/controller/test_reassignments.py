@@ -210,8 +210,11 @@ def test_taken_back_where_only_newcomers_are_in_sync():
     assert cluster.move(None) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     allowed = config_record(2, "a", "unclean.leader.election.enable", "true")
     cluster.write([allowed])
+    cluster.write(finish(unfence(cluster.image, 2, config())))
     assert cluster.move(None) is ErrorCode.NONE
-    assert (cluster.state.replicas, cluster.state.leader) == ((1, 2, 3), -1)
+    state = cluster.state
+    assert (state.replicas, state.isr, state.leader) == ((1, 2, 3), (2,), 2)
+    assert state.leader_recovery_state == 1
 
 
 def test_brokers_with_several_directories_choose_one():
