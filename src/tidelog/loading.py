@@ -168,7 +168,8 @@ def stop_node(node: Node, now: Now) -> bool:
     """Everything durable, and the marker that says so. Whether that went well: where it did not,
     the next start recovers."""
     log_dirs, role = node.log_dirs, node.broker if node.config.is_broker else node.controller
-    epoch = role.image.broker_epoch(role.node_id)
+    # What the metadata says may be of a process before this one, which may have had more.
+    epoch = node.broker.broker_epoch if node.config.is_broker else -1
     is_clean = True
     for log_dir in dict.fromkeys((log_dirs.metadata, *log_dirs.online)):
         try:

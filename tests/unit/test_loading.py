@@ -9,6 +9,7 @@ from tests.unit.node_client import PROPERTIES, Cluster
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.loading import CannotLoad, load_node, stop_node
+from tidelog.log.checkpoint import parse_clean_shutdown
 from tidelog.metadata.frame import decode_record_version
 from tidelog.metadata.records.cluster import FeatureLevelRecord
 from tidelog.metadata.records.topics import PartitionRecord
@@ -190,3 +191,18 @@ def test_a_node_that_is_only_a_controller_starts_and_stops_cleanly() -> None:
         assert node.controller.is_active
         assert stop_node(node, shell.now)
         assert shell.disk.exists("data/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_process_claims_no_epoch_but_its_own(is_registered: bool) -> None:
+    """Else one that lost records and was never registered, but stopped cleanly, would count as
+    the one before it."""
+    cluster = Cluster()
+    epoch = cluster.broker.broker_epoch
+    assert epoch >= 0
+    if not is_registered:
+        cluster.broker.lifecycle.broker_epoch = epoch = -1
+    cluster.stop()
+    marker = cluster.shell.disk.read_file("data/.kafka_cleanshutdown")
+    assert marker is not None
+    assert parse_clean_shutdown(marker) == epoch
