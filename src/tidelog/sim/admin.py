@@ -41,6 +41,7 @@ from tidelog.wire.messages.incremental_alter_configs import (
 )
 
 TIMEOUT_MS = 3000
+REPAIR_MS = 1000
 TOPIC_RESOURCE = 2
 SET = 0
 HIGH_WATERMARK = -1
@@ -79,6 +80,12 @@ class Admin:
             yield Sleep(self.client.rng.randrange(self.interval_ms))
             change = self.client.rng.choice(self._changes)
             yield from change()
+        while True:
+            # A deletion that nobody answered may come late.
+            yield Sleep(REPAIR_MS)
+            for topic in self.topics.values():
+                if topic.is_fleeting:
+                    yield from self._make(topic)
 
     def _ask(self, request: Message) -> Flow:
         """Of any broker: it forwards what is the controller's. None if there was no answer."""

@@ -281,6 +281,13 @@ class Ledger:
                 gone.append(one)
         return gone
 
+    def excuse(self, machine: str, end_offset: Offset, reason: str) -> None:
+        """What a replica shows below an offset nobody need find any more, if it is not committed
+        anyway."""
+        for one in self.replica(machine).between(0, end_offset):
+            if not self.committed.holds(one):
+                self.excused.setdefault(one.key, Excused(one, reason))
+
     def lead(self, machine: str, *, is_unclean: bool) -> list[Entry]:
         """A leader begins: it must have all that is committed. What it lacks is lost; returns
         what an unclean election has cost."""

@@ -149,9 +149,10 @@ class MetadataInvariants:
     ) -> None:
         """Somebody leads who was neither in sync nor eligible."""
         is_allowed = image.topic_configs(topic.name).get(UNCLEAN) == "true"
+        # By the same change the last one may have lost its place in the ELR.
         is_last_known = (
             not before.isr
-            and not before.eligible_leader_replicas
+            and not state.eligible_leader_replicas
             and before.last_known_elr == (state.leader,)
         )
         if not is_allowed and not is_last_known:

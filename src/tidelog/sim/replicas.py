@@ -47,8 +47,8 @@ class ReplicaInvariants:
         self._counters = counters
         self._marks: dict[str, dict[Partition, Mark]] = {}
         self._leaders: dict[tuple[Place, int], str] = {}
-        self._unclean: dict[tuple[Place, int], None] = {}
-        """Leader epochs that began with an election of somebody who lacks records."""
+        self._unclean_epochs: dict[Place, int] = {}
+        """The last leader epoch that began with an election of somebody who may lack records."""
         self._paths: dict[tuple[str, Place], str] = {}
         """Where each machine has it."""
         self._is_uncertain: dict[tuple[str, Place], None] = {}
@@ -86,7 +86,7 @@ class ReplicaInvariants:
                 self._is_uncertain[machine, place] = None
 
     def elected_unclean(self, place: Place, leader_epoch: int) -> None:
-        self._unclean[place, leader_epoch] = None
+        self._unclean_epochs[place] = leader_epoch
 
     def is_led(self, place: Place, leader_epoch: int) -> bool:
         """Or the leader of that epoch does not know it yet."""
@@ -177,7 +177,7 @@ class ReplicaInvariants:
                 "one leader per epoch",
                 lambda: f"{partition}: {other} and {machine} lead in epoch {leader_epoch}",
             )
-            is_unclean = (place, leader_epoch) in self._unclean
+            is_unclean = self._unclean_epochs.get(place) == leader_epoch
             self._counters.reached("a leader began an epoch")
             for _ in ledger.lead(machine, is_unclean=is_unclean):
                 self._counters.reached("a committed batch lost by an unclean election")
@@ -196,23 +196,38 @@ class ReplicaInvariants:
         """What a leader shows as committed is on all that count as in sync."""
         high_watermark = now[0]
         if high_watermark > before[0]:
+            # One step may take in several changes of the ISR.
             require(
-                len(partition.isr) >= partition.min_isr,
+                len(partition.isr) >= partition.min_isr or now[5] > before[5] + 1,
                 "the high watermark waits for enough replicas",
                 lambda: f"{partition} on {machine}: {high_watermark} with ISR {partition.isr}",
             )
-        if ledger.commit(machine, high_watermark):
-            place = Place(partition.topic_id, partition.index)
+        place = Place(partition.topic_id, partition.index)
+        if self._show(machine, place, ledger, now[4], high_watermark):
             for member in map(host, partition.maximal_isr):
                 if not self.is_uncertain(member, place):
                     ledger.check_below(member, high_watermark, "the ISR has what is committed")
         else:
             ledger.check_below(machine, high_watermark, "replicas agree below the high watermark")
 
+    def _show(
+        self, machine: str, place: Place, ledger: Ledger, leader_epoch: int, offset: Offset
+    ) -> bool:
+        """The leader of an epoch shows what lies below an offset; whether any of it is new."""
+        if self._unclean_epochs.get(place, -1) > leader_epoch:
+            # Another one leads without its records, and it does not know that yet.
+            ledger.excuse(machine, offset, "an unclean election")
+            return False
+        return bool(ledger.commit(machine, offset))
+
     def _check_follower(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
     ) -> None:
-        if now[0] < before[0]:
+        if before[3] == partition.node_id and now[0] > before[0]:
+            # It led on for a while in this step, with the ISR that it was told of first.
+            place = Place(partition.topic_id, partition.index)
+            self._show(machine, place, ledger, before[4], now[0])
+        elif now[0] < before[0]:
             self._counters.reached("a follower's high watermark fell by a truncation")
             require(
                 now[0] in (now[1], now[2]),
