@@ -264,6 +264,10 @@ def test_a_broker_cordons_only_directories_that_it_has(client, node):
         assert said in str(refused)
     for value in (str(node.log_dir), "*", ""):
         assert cordon(value) is None
+    # The controller hears of it by a heartbeat, and until then places nothing there.
+    topic = new_topic()
+    tried = [NewTopic(topic, 1, 1)]
+    eventually(lambda: client.run(create_topics, tried, validate_only=True) == {topic: None})
 
 
 def own(client: Client, resource: Resource) -> dict[str, str | None]:
