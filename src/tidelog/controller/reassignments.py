@@ -55,7 +55,7 @@ def alter_partition_reassignments(
     response = wire.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.NONE,
-        error_message=None,
+        error_message=None if request.topics else "",  # as Kafka has it
         responses=tuple(answers),
     )
     return Decision(records, response)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.unit.metadata.lives import broker, config, features
 
 from tidelog.config.broker import BROKER_KEYS, BrokerConfig
 from tidelog.config.topic import TOPIC_KEYS
+from tidelog.controller.brokers import unregister_broker
 from tidelog.controller.config_changes import alter_configs, alter_configs_incrementally
 from tidelog.controller.describe_configs import describe_configs, list_config_resources
+from tidelog.controller.elections import elect_leaders
 from tidelog.controller.features import update_features
+from tidelog.controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
 from tidelog.controller.topic_changes import create_partitions, delete_topics
 from tidelog.controller.topics import create_topics
 from tidelog.metadata.delta import replay_all
@@ -23,7 +29,10 @@ from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.codec import decode, encode
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import alter_configs as replacing
+from tidelog.wire.messages import alter_partition_reassignments as reassigning
+from tidelog.wire.messages import elect_leaders as electing
 from tidelog.wire.messages import incremental_alter_configs as incremental
+from tidelog.wire.messages import list_partition_reassignments as listing
 from tidelog.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -38,6 +47,7 @@ from tidelog.wire.messages.create_topics import (
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -87,6 +97,14 @@ class Model:
                 return finish(describe_configs(image, request, node))
             case UpdateFeaturesRequest():
                 decision = update_features(image, request, node)
+            case electing.ElectLeadersRequest():
+                decision = finish(elect_leaders(image, request, node))
+            case reassigning.AlterPartitionReassignmentsRequest():
+                decision = finish(alter_partition_reassignments(image, request, node))
+            case listing.ListPartitionReassignmentsRequest():
+                return finish(list_partition_reassignments(image, request))
+            case UnregisterBrokerRequest():
+                decision = finish(unregister_broker(image, request.broker_id, node))
             case ListConfigResourcesRequest():
                 return finish(list_config_resources(image, request.resource_types))
             case _:
@@ -358,10 +376,56 @@ def features_script(p: str) -> list[Message]:
     ]
 
 
+def elections_script(p: str) -> list[Message]:
+    """With one broker nothing can move, but much can be refused."""
+
+    def elect(kind: int, *wanted: tuple[str, tuple[int, ...]]) -> electing.ElectLeadersRequest:
+        topics = tuple(electing.TopicPartitions(topic=name, partitions=n) for name, n in wanted)
+        return electing.ElectLeadersRequest(election_type=kind, topic_partitions=topics)
+
+    def move(
+        name: str, number: int, replicas: tuple[int, ...] | None, may_change_factor: bool = True
+    ) -> reassigning.AlterPartitionReassignmentsRequest:
+        wanted = reassigning.ReassignablePartition(partition_index=number, replicas=replicas)
+        return reassigning.AlterPartitionReassignmentsRequest(
+            allow_replication_factor_change=may_change_factor,
+            topics=(reassigning.ReassignableTopic(name=name, partitions=(wanted,)),),
+        )
+
+    asked = listing.ListPartitionReassignmentsTopics(name=f"{p}-t", partition_indexes=(0, 9))
+    gone = listing.ListPartitionReassignmentsTopics(name=f"{p}-gone", partition_indexes=(0,))
+    return [
+        create(topic(f"{p}-t", 2)),
+        elect(0, (f"{p}-t", (0, 1, 9))),
+        elect(1, (f"{p}-t", (0, 9)), (f"{p}-gone", (0,))),
+        elect(7, (f"{p}-t", (0,))),
+        elect(0),
+        electing.ElectLeadersRequest(election_type=0, topic_partitions=None),
+        electing.ElectLeadersRequest(election_type=1, topic_partitions=None),
+        move(f"{p}-t", 0, (1,)),
+        move(f"{p}-t", 0, (1,), may_change_factor=False),
+        move(f"{p}-t", 0, ()),
+        move(f"{p}-t", 0, (1, 1)),
+        move(f"{p}-t", 0, (7,)),
+        move(f"{p}-t", 0, (7,), may_change_factor=False),
+        move(f"{p}-t", 0, (-1,)),
+        move(f"{p}-t", 9, (1,)),
+        move(f"{p}-gone", 0, (1,)),
+        move(f"{p}-t", 0, None),
+        move(f"{p}-gone", 0, None),
+        reassigning.AlterPartitionReassignmentsRequest(topics=()),
+        listing.ListPartitionReassignmentsRequest(topics=None),
+        listing.ListPartitionReassignmentsRequest(topics=()),
+        listing.ListPartitionReassignmentsRequest(topics=(asked, gone)),
+        UnregisterBrokerRequest(broker_id=7),
+    ]
+
+
 SCRIPTS: dict[str, Callable[[str], list[Message]]] = {
     "topics": topics_script,
     "configs": configs_script,
     "features": features_script,
+    "elections": elections_script,
 }
 
 
@@ -370,9 +434,14 @@ def transcript(request: Any, answer: Any) -> list[str]:
     Kafka promises no order, and shuffles some."""
     version = type(answer).VERSIONS[1]
     answer = decode(type(answer), version, encode(answer, version))
-    groups = []
+    groups = [
+        [f"  {topic}-{number}: {int(one.error_code)} {one.error_message or '-'}"]
+        for topic, number, one in partition_results(answer)
+    ]
     for field in ("topics", "results", "responses"):
         for result in getattr(answer, field, ()):
+            if not hasattr(result, "error_code"):
+                continue  # its partitions have
             name = getattr(result, "name", None) or getattr(result, "resource_name", "")
             size = f" {result.num_partitions}x" if getattr(result, "num_partitions", 0) > 0 else ""
             factor = result.replication_factor if size else ""
@@ -384,6 +453,15 @@ def transcript(request: Any, answer: Any) -> list[str]:
     top = getattr(answer, "error_message", None)
     said = f" {int(answer.error_code)} {top or '-'}" if hasattr(answer, "error_code") else ""
     return [type(request).__name__ + said, *(line for group in sorted(groups) for line in group)]
+
+
+def partition_results(answer: Any) -> Iterator[tuple[str, int, Any]]:
+    """The results of partitions that an answer has, if it has such."""
+    for topic in getattr(answer, "replica_election_results", ()):
+        yield from ((topic.topic, one.partition_id, one) for one in topic.partition_result)
+    for topic in getattr(answer, "responses", ()):
+        for one in getattr(topic, "partitions", ()):
+            yield topic.name, one.partition_index, one
 
 
 def described(one: Any) -> str:
