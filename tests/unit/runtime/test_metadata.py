@@ -370,7 +370,7 @@ def test_images_agree_whatever_happens(seed: int):
     assert len(kept) > 20
     assert set(kept) <= set(image.topic_configs("t")), "what was acknowledged is there"
     assert counts["crash"] > 2
-    world.run(1000)
+    world.run(20_000)  # a step does little of a snapshot
     assert not [
         name for node in world.nodes.values() for name in node.disk.names(PATH) if ".part" in name
     ]
