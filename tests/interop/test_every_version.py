@@ -19,7 +19,9 @@ from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.declare import Message
 from tidelog.wire.messages import (
+    add_raft_voter,
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_records,
@@ -28,15 +30,20 @@ from tidelog.wire.messages import (
     describe_configs,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
+    remove_raft_voter,
+    unregister_broker,
 )
 
 pytestmark = pytest.mark.interop
@@ -322,7 +329,8 @@ def describing_producers(exchange: Exchange, topic: str, version: int) -> Answer
 
 def describing_the_cluster(exchange: Exchange, topic: str, version: int) -> Answers:
     request = describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=True)
-    return [exchange.ask(request, version)]
+    fenced_too = request.replace(include_fenced_brokers=version >= 2)
+    return [exchange.ask(message, version) for message in (request, fenced_too)]
 
 
 def listing_config_resources(exchange: Exchange, topic: str, version: int) -> Answers:
@@ -349,6 +357,94 @@ def asking_for_a_producer_id(exchange: Exchange, topic: str, version: int) -> An
     return [exchange.ask_until(request, version, lambda answer: answer.error_code == 0)]
 
 
+def electing_leaders(exchange: Exchange, topic: str, version: int) -> Answers:
+    created(exchange, topic, partitions=2)
+    types = (0, 1, 7) if version else (0,)
+    named = [(topic, (0, 1, 9)), ("no-such-topic", (0,)), (topic, ())]
+    requests = [
+        elect_leaders.ElectLeadersRequest(
+            election_type=election_type,
+            topic_partitions=(elect_leaders.TopicPartitions(topic=name, partitions=indexes),),
+        )
+        for election_type in types
+        for name, indexes in named
+    ]
+    return [exchange.ask(request, version) for request in requests]
+
+
+def reassigning(exchange: Exchange, topic: str, version: int) -> Answers:
+    created(exchange, topic)
+
+    def move(name: str, index: int, replicas: tuple[int, ...] | None) -> Message:
+        wanted = alter_partition_reassignments.ReassignablePartition(
+            partition_index=index, replicas=replicas
+        )
+        named = alter_partition_reassignments.ReassignableTopic(name=name, partitions=(wanted,))
+        return alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=(named,))
+
+    wishes = [(topic, 0, (1,)), (topic, 0, None), (topic, 0, (1, 2)), (topic, 0, (1, 1))]
+    wishes += [(topic, 0, ()), (topic, 9, (1,)), ("no-such-topic", 0, (1,))]
+    return [exchange.ask(move(*wish), version) for wish in wishes]
+
+
+def listing_reassignments(exchange: Exchange, topic: str, version: int) -> Answers:
+    created(exchange, topic)
+    named = list_partition_reassignments.ListPartitionReassignmentsTopics(
+        name=topic, partition_indexes=(0, 9)
+    )
+    requests = [
+        list_partition_reassignments.ListPartitionReassignmentsRequest(topics=topics)
+        for topics in (None, (named,), ())
+    ]
+    return [exchange.ask(request, version) for request in requests]
+
+
+def describing_the_quorum(exchange: Exchange, topic: str, version: int) -> Answers:
+    """But for offsets and times."""
+
+    def asked(name: str, index: int) -> Any:
+        partition = describe_quorum.PartitionData(partition_index=index)
+        named = describe_quorum.TopicData(topic_name=name, partitions=(partition,))
+        return exchange.ask(describe_quorum.DescribeQuorumRequest(topics=(named,)), version)
+
+    answer = asked("__cluster_metadata", 0)
+    (there,) = answer.topics
+    (partition,) = there.partitions
+    (voter,) = partition.current_voters
+    assert 0 < partition.high_watermark <= voter.log_end_offset
+    assert (voter.last_fetch_timestamp > 0) == (version > 0)
+    voter = voter.replace(log_end_offset=0, last_fetch_timestamp=0, last_caught_up_timestamp=0)
+    partition = partition.replace(high_watermark=0, current_voters=(voter,))
+    same = answer.replace(topics=(there.replace(partitions=(partition,)),))
+    return [same, asked("no-such-topic", 0), asked("__cluster_metadata", 1)]
+
+
+def unregistering(exchange: Exchange, topic: str, version: int) -> Answers:
+    return [exchange.ask(unregister_broker.UnregisterBrokerRequest(broker_id=9), version)]
+
+
+def adding_a_voter(exchange: Exchange, topic: str, version: int) -> Answers:
+    """The quorum of these nodes is static."""
+    listener = add_raft_voter.Listener(name="CONTROLLER", host="127.0.0.1", port=1)
+    request = add_raft_voter.AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=1000,
+        voter_id=2,
+        voter_directory_id=b"2" * 16,
+        listeners=(listener,),
+    )
+    wrong = request.replace(cluster_id="another")
+    return [exchange.ask(message, version) for message in (request, wrong)]
+
+
+def removing_a_voter(exchange: Exchange, topic: str, version: int) -> Answers:
+    request = remove_raft_voter.RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=2, voter_directory_id=b"2" * 16
+    )
+    wrong = request.replace(cluster_id="another")
+    return [exchange.ask(message, version) for message in (request, wrong)]
+
+
 CONVERSATIONS: dict[int, Conversation] = {
     ApiKey.PRODUCE: producing,
     ApiKey.FETCH: fetching,
@@ -368,6 +464,13 @@ CONVERSATIONS: dict[int, Conversation] = {
     ApiKey.DESCRIBE_PRODUCERS: describing_producers,
     ApiKey.LIST_CONFIG_RESOURCES: listing_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describing_partitions,
+    ApiKey.ELECT_LEADERS: electing_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassigning,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: listing_reassignments,
+    ApiKey.DESCRIBE_QUORUM: describing_the_quorum,
+    ApiKey.UNREGISTER_BROKER: unregistering,
+    ApiKey.ADD_RAFT_VOTER: adding_a_voter,
+    ApiKey.REMOVE_RAFT_VOTER: removing_a_voter,
 }
 NOT_COMPARED = {
     ApiKey.API_VERSIONS: "what is advertised differs until all is served",

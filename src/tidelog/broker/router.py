@@ -48,12 +48,19 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.ALTER_CONFIGS: forward,
     ApiKey.DESCRIBE_LOG_DIRS: inspection.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: forward,
+    ApiKey.ELECT_LEADERS: forward,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: forward,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: forward,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: forward,
+    ApiKey.DESCRIBE_QUORUM: forward,
     ApiKey.UPDATE_FEATURES: forward,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: inspection.describe_producers,
+    ApiKey.UNREGISTER_BROKER: forward,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+    ApiKey.ADD_RAFT_VOTER: forward,
+    ApiKey.REMOVE_RAFT_VOTER: forward,
 }
 
 LARGE_HANDLERS: dict[int, Handler] = HANDLERS | {

@@ -32,6 +32,12 @@ from tidelog.wire.messages.create_topics import CreatableTopic
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
+THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Of Kafka's quotas, which no file may hold. Tools remove them when a reassignment is done."""
 
 
 class Operation(IntEnum):
@@ -292,6 +298,10 @@ def require_min_isr_transition(image: MetadataImage, resource: Resource, changes
 
 def validate_broker_changes(resource: Resource, changes: Changes) -> None:
     """Only keys that may change at this level, to values that they may hold."""
+    for name in THROTTLES:
+        if changes.get(name) is not None:
+            raise InvalidConfig(f"{name} has no effect here, yet: replication is not throttled")
+    changes = {name: value for name, value in changes.items() if name not in THROTTLES}
     for name in changes:
         if is_unused(name):
             raise InvalidConfig(f"{name} of Kafka's has no meaning here, and cannot be changed")

@@ -29,7 +29,7 @@ def describe_quorum(
     """As the leader sees it; others say that they do not lead."""
     role = quorum.role
     if only_partition(request) is None:
-        return DescribeQuorumResponse(error_code=ErrorCode.INVALID_REQUEST, topics=())
+        return _unknown(request)
     if not isinstance(role, Leader):
         return _response(
             DescribeQuorumResponsePartitionData(
@@ -67,6 +67,30 @@ def describe_quorum(
         for voter in voters.voters.values()
     )
     return _response(partition, nodes)
+
+
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """There is one quorum, and this is about something else."""
+    topics = tuple(
+        DescribeQuorumResponseTopicData(
+            topic_name=topic.topic_name,
+            partitions=tuple(
+                DescribeQuorumResponsePartitionData(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message=None,
+                    leader_id=0,
+                    leader_epoch=0,
+                    high_watermark=0,
+                    current_voters=(),
+                    observers=(),
+                )
+                for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
 def _response(

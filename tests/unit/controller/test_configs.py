@@ -55,6 +55,7 @@ def result(answer):
         ("retention.ms", "1", "nearest: log.retention.ms"),
         ("num.io.threads", "1", "num.io.threads of Kafka's has no meaning here"),
         ("log.cleanup.policy", "x" * 40_000, "longer than 32767"),
+        ("leader.replication.throttled.rate", "1", "has no effect here, yet"),
     ],
 )
 def test_a_brokers_bad_value_is_invalid_and_says_what_is_allowed(model, name, value, allowed):
@@ -62,6 +63,13 @@ def test_a_brokers_bad_value_is_invalid_and_says_what_is_allowed(model, name, va
     code, message = result(model.ask(change(BROKER, "1", (name, SET, value))))
     assert code is ErrorCode.INVALID_CONFIG
     assert allowed in message
+
+
+def test_throttles_that_are_not_there_may_be_removed(model):
+    """As Kafka's tool for reassignments does, of every broker, when it sees that one is done."""
+    name = "follower.replication.throttled.rate"
+    for resource in ("1", ""):
+        assert result(model.ask(change(BROKER, resource, (name, DELETE, None))))[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -90,4 +90,6 @@ def test_it_is_about_the_metadata_alone():
     leader = world.elected()
     topic = TopicData(topic_name="other", partitions=(PartitionData(partition_index=0),))
     answer = asked(leader, DescribeQuorumRequest(topics=(topic,)))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    (refused,) = answer.topics[0].partitions
+    assert (answer.error_code, answer.topics[0].topic_name) == (ErrorCode.NONE, "other")
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -10,12 +10,17 @@ from tidelog.raft.raft import Raft
 from tidelog.runtime.alarm import NEVER
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.purgatory import Delayed
+from tidelog.types import ZERO_UUID
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
+from tidelog.wire.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
 from tidelog.wire.request import Request
 
 if TYPE_CHECKING:
     from tidelog.quorum_controller.controller import QuorumController
+
+DIRECTORIES_SINCE = 2
+"""The version of DescribeQuorum that tells voters' directories and addresses."""
 
 Told = Callable[[Message], None]
 RaftMethod = Callable[[Raft], Callable[[Any, Now, Told], None]]
@@ -42,7 +47,33 @@ class QuorumAnswer(Delayed):
 def quorum(request: Request, controller: QuorumController, now: Now) -> Answer:
     delayed = QuorumAnswer(NEVER)
     handle = RAFT_METHODS[request.key](controller.metadata.raft)
-    handle(
-        request.message, now, lambda answer: controller.runtime.purgatory.complete(delayed, answer)
-    )
+
+    def told(answer: Message) -> None:
+        if isinstance(answer, DescribeQuorumResponse) and request.version < DIRECTORIES_SINCE:
+            answer = without_directories(answer)
+        controller.runtime.purgatory.complete(delayed, answer)
+
+    handle(request.message, now, told)
     return delayed if delayed.answer is None else delayed.answer
+
+
+def without_directories(answer: DescribeQuorumResponse) -> DescribeQuorumResponse:
+    """What clients of before KIP-853 know. Their versions cannot carry the rest, and the message
+    does not let it fall silently."""
+
+    def known(replicas: tuple[ReplicaState, ...]) -> tuple[ReplicaState, ...]:
+        return tuple(replica.replace(replica_directory_id=ZERO_UUID) for replica in replicas)
+
+    topics = tuple(
+        topic.replace(
+            partitions=tuple(
+                partition.replace(
+                    current_voters=known(partition.current_voters),
+                    observers=known(partition.observers),
+                )
+                for partition in topic.partitions
+            )
+        )
+        for topic in answer.topics
+    )
+    return answer.replace(topics=topics, nodes=())

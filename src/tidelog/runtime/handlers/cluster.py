@@ -43,7 +43,6 @@ def brokers(image: MetadataImage, listener: str) -> tuple[MetadataResponseBroker
 def describe_cluster(request: Request, role: Role, now: Now) -> Message:
     message = request.message
     assert isinstance(message, DescribeClusterRequest)
-    image = role.image
     is_controllers = role.listener in role.config.controller_names
     here = CONTROLLERS_ENDPOINT if is_controllers else BROKERS_ENDPOINT
     if message.endpoint_type != here:
@@ -52,11 +51,9 @@ def describe_cluster(request: Request, role: Role, now: Now) -> Message:
         error_code=ErrorCode.NONE,
         endpoint_type=here,
         cluster_id=role.cluster_id,
-        controller_id=role.node_id,
-        brokers=tuple(
-            DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in (_controllers(role) if is_controllers else brokers(image, role.listener))
-        ),
+        # Whoever asks a broker is to send it, as any other, what is for the controller.
+        controller_id=role.metadata.leader_id if is_controllers else role.node_id,
+        brokers=_controllers(role) if is_controllers else _brokers(role, message),
         cluster_authorized_operations=(
             CLUSTER_ALL if message.include_cluster_authorized_operations else NOT_ASKED
         ),
@@ -75,11 +72,27 @@ def _wrong_endpoint(asked: int, here: int, version: int) -> DescribeClusterRespo
     return DescribeClusterResponse(error_code=code, error_message=text, cluster_id="", brokers=())
 
 
-def _controllers(role: Role) -> list[MetadataResponseBroker]:
+def _brokers(role: Role, message: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
+    """At the address of the listener that the client came by."""
+    return tuple(
+        DescribeClusterBroker(
+            broker_id=broker.broker_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=broker.rack,
+            is_fenced=broker.fenced,
+        )
+        for broker in role.image.brokers.values()
+        if message.include_fenced_brokers or not broker.fenced
+        if (endpoint := broker.endpoint(role.listener)) is not None
+    )
+
+
+def _controllers(role: Role) -> tuple[DescribeClusterBroker, ...]:
     """Those that have registered, at the address of the listener that the client came by."""
-    return [
-        MetadataResponseBroker(node_id=controller_id, host=endpoint.host, port=endpoint.port)
+    return tuple(
+        DescribeClusterBroker(broker_id=controller_id, host=endpoint.host, port=endpoint.port)
         for controller_id, controller in role.image.controllers.items()
         for endpoint in controller.end_points
         if endpoint.name == role.listener
-    ]
+    )

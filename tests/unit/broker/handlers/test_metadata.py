@@ -8,8 +8,13 @@ import pytest
 from tests.unit.node_client import Cluster
 
 from tidelog.errors import ErrorCode
-from tidelog.types import ZERO_UUID
+from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.messages import describe_cluster, describe_topic_partitions, metadata
+from tidelog.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
 
 NOT_ASKED = -(1 << 31)
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -209,3 +214,28 @@ def test_each_listener_describes_its_own_kind(cluster: Cluster) -> None:
     assert old.error_code == ErrorCode.INVALID_REQUEST
     unheard = cluster.ask(cluster_request(endpoint_type=3))
     assert unheard.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+
+
+def test_fenced_brokers_are_described_where_asked_for(cluster: Cluster) -> None:
+    controller = cluster.shell.connect("CONTROLLER")
+    listener = Listener(name="PLAINTEXT", host="h", port=7, security_protocol=0)
+    registration = BrokerRegistrationRequest(
+        broker_id=2,
+        cluster_id=cluster.broker.cluster_id,
+        incarnation_id=Uuid(b"2" * 16),
+        listeners=(listener,),
+        features=tuple(
+            Feature(name=name, min_supported_version=0, max_supported_version=30)
+            for name in cluster.broker.image.features
+        ),
+        rack="r",
+        log_dirs=(Uuid(b"d" * 16),),
+    )
+    assert cluster.ask(registration, connection=controller).error_code == 0
+    (alone,) = cluster.ask(cluster_request()).brokers
+    assert (alone.broker_id, alone.is_fenced) == (1, False)
+    found = cluster.ask(cluster_request(include_fenced_brokers=True)).brokers
+    assert [(b.broker_id, b.host, b.rack, b.is_fenced) for b in found] == [
+        (1, "127.0.0.1", None, False),
+        (2, "h", "r", True),
+    ]
