@@ -16,6 +16,7 @@ from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.recovery_points import RecoveryPoints
+from tidelog.broker.replication_quota import ReplicationQuotas
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import DiskFull, Now
@@ -72,6 +73,7 @@ class Broker:
         self.alter_isr = AlterIsr(self)
         self.fetchers = Fetchers(self)
         self.recovery_points = RecoveryPoints(self)
+        self.quotas = ReplicationQuotas()
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)
         self.directory_reports = DirectoryReports(self)
@@ -102,6 +104,12 @@ class Broker:
         from tidelog.broker.router import SERVED
 
         return SERVED
+
+    def reconfigure(self) -> None:
+        """With what the metadata says of all brokers, and of this one."""
+        cluster, own = self.image.cluster_configs(), self.image.broker_configs(self.node_id)
+        self.config = self.static_config.with_dynamic(cluster, own)
+        self.quotas.reconfigure(cluster, own)
 
     # Partitions.
 

@@ -228,6 +228,8 @@ class Fetcher:
             return None  # it has been lost meanwhile, or has begun a new epoch
         records, own = memoryview(_records(data)), followed.partition.log
         is_good = followed.answered(data, records, self._broker, now)
+        if is_good and len(records):
+            followed.throttle(data, len(records), self._broker, now)
         if is_good and data.log_start_offset > own.log_start_offset:
             followed.learned(data)  # the next request tells that it is done
         is_news = not is_good or len(records) or own.log_start_offset != told.log_start_offset

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidelog.broker.fetcher_session import Wanted
+from tidelog.broker.replication_quota import is_named
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import CorruptBatch, DamagedSegment
@@ -31,6 +32,8 @@ log = logging.getLogger("tidelog.fetcher")
 FIRST_DELAY_MS = 20
 """Doubled with each failure, up to replica.fetch.backoff.ms: after an election the leader most
 often learns of it within milliseconds."""
+THROTTLE_MS_MAX = 1000
+"""After which a throttled partition is asked for again, whatever its share: it must be heard of."""
 
 
 class State(Enum):
@@ -145,6 +148,18 @@ class Followed:
 
     def _delay(self, broker: Broker, now: Now) -> None:
         self.delay(broker.config.replica_fetch_backoff_ms, now)
+
+    def throttle(self, data: PartitionData, size: int, broker: Broker, now: Now) -> None:
+        """What was fetched counts; who lags waits, if it was too much."""
+        own, quota = self.partition.log, broker.quotas.follower
+        throttled = own.config.follower_replication_throttled_replicas
+        if not throttled or not is_named(throttled, self.partition.index, broker.node_id):
+            return
+        quota.record(size, now.monotonic_ms)
+        wait_ms = quota.wait_ms(now.monotonic_ms)
+        if wait_ms and data.high_watermark > own.log_end_offset:
+            self.state = State.DELAYED
+            self.due_ms = now.monotonic_ms + min(wait_ms, THROTTLE_MS_MAX)
 
     def learned(self, data: PartitionData) -> None:
         """How far the leader's log is committed, and where it starts."""

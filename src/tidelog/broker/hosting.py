@@ -291,9 +291,7 @@ class Hosting:
     def _reconfigure(self, record: ConfigRecord, now: Now) -> Slices[None]:
         broker, image = self.broker, self.broker.image
         if record.resource_type == BROKER_RESOURCE:
-            broker.config = broker.static_config.with_dynamic(
-                image.cluster_configs(), image.broker_configs(broker.node_id)
-            )
+            broker.reconfigure()
             topics = list(self._indexes)
             broker.lifecycle.beat_soon(now)  # a directory may be cordoned by now
         elif record.resource_type == TOPIC_RESOURCE:

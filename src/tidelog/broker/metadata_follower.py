@@ -37,6 +37,7 @@ class MetadataFollower:
 
     def reload(self, now: Now) -> Slices[None]:
         if self._is_adopted:
+            self._broker.reconfigure()
             yield from self._broker.hosting.reload(now)
             self._broker.lifecycle.metadata_changed(now)
 
@@ -61,9 +62,7 @@ class MetadataFollower:
         image = None
         while image is not broker.image:  # or it changed meanwhile
             image = broker.image
-            broker.config = broker.static_config.with_dynamic(
-                image.cluster_configs(), image.broker_configs(broker.node_id)
-            )
+            broker.reconfigure()
             yield from broker.hosting.reload(now)
         self._is_adopted = True
         broker.start(now)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.fetch_session import NO_SESSION, FetchedPartition, FetchSession, pieces
 from tidelog.broker.leaders import Leaders
 from tidelog.broker.replica_selector import NOBODY, preferred_replica
+from tidelog.broker.replication_quota import is_named
 from tidelog.env import FileSlice, Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import DamagedSegment, OffsetOutOfRange
@@ -65,6 +66,9 @@ class Reading:
         self.found: list[tuple[FetchedPartition, PartitionData]] = []
         self.bytes = 0
         self.must_answer = False
+        self.is_over_quota = False
+        """Replicas that lag get nothing at the moment, if their topic says so."""
+        self._now_ms = 0
 
     @property
     def is_enough(self) -> bool:
@@ -73,19 +77,33 @@ class Reading:
     def collect(self, now: Now, *, is_first: bool = False) -> None:
         """Read what there is: all partitions of a full fetch, of others what changed. When it is
         done first, it also tells what a follower has."""
-        self.found, self.bytes, self.must_answer = [], 0, False
+        self._begin(now)
         session = self.session
         asked = list(session.partitions.values() if self.is_full else session.changed)
         self._read_some(asked, now, is_first)
 
     def collect_in_slices(self, now: Now, *, is_first: bool = False) -> Slices[None]:
-        self.found, self.bytes, self.must_answer = [], 0, False
+        self._begin(now)
         known = self.session.partitions
         for some in pieces(list(known.values() if self.is_full else self.session.changed)):
             # The peer may have closed the session meanwhile.
             asked = [one for one in some if known.get(one.key) is one]
             self._read_some(asked, now, is_first)
             yield READ_COST
+
+    def _begin(self, now: Now) -> None:
+        self.found, self.bytes, self.must_answer = [], 0, False
+        if self.is_follower:
+            self._now_ms = now.monotonic_ms
+            self.is_over_quota = self.broker.quotas.leader.wait_ms(self._now_ms) > 0
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.log.config.leader_replication_throttled_replicas
+        return (
+            bool(throttled)
+            and self.replica.replica_id not in partition.isr
+            and is_named(throttled, partition.index, partition.node_id)
+        )
 
     @property
     def count(self) -> int:
@@ -177,6 +195,9 @@ class Reading:
             fetched.known_high_watermark = data.high_watermark
             fetched.known_log_start_offset = data.log_start_offset
             if data.records is not None and len(data.records):
+                partition = fetched.partition
+                if self.is_follower and partition is not None and self._is_throttled(partition):
+                    self.broker.quotas.leader.record(len(data.records), self._now_ms)
                 # Behind the others, but still with them: there may be more to read.
                 self.session.changed.pop(fetched, None)
                 self.session.changed[fetched] = None
@@ -232,7 +253,8 @@ class Reading:
         preferred = NOBODY
         if self.rack and diverging.epoch < 0:
             preferred = preferred_replica(self.broker, partition, self.rack, offset)
-        if offset < end_offset and diverging.epoch < 0 and preferred == NOBODY:
+        is_held_up = self.is_over_quota and self._is_throttled(partition)
+        if offset < end_offset and diverging.epoch < 0 and preferred == NOBODY and not is_held_up:
             room = max(0, self.bytes_max - self.bytes)
             try:
                 found = log.read(
