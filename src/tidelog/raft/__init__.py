@@ -28,6 +28,7 @@ What it tells: `leader_id` (-1 if unknown), `leader_address`, `epoch`, `is_leade
 `high_watermark`, `voters`, `role_name`. The leader appends with `raft.append(batch, now)`; a
 stop begins with `raft.resign(now)`, which hands over to the voter that has most.
 
-On top of it `replicated_metadata.py` keeps the images: committed on every node, latest on the
-active controller, and takes and loads snapshots.
+On top of it `runtime/metadata.py` keeps the images: committed on every node, latest on the active
+controller. `snapshot_writer.py` takes snapshots of them. Whoever listens begins with
+`raft.snapshots.latest`, if there is one; `snapshot_loaded` tells of later ones.
 """

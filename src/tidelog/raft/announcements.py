@@ -19,10 +19,9 @@ from tidelog.raft.quorum import Quorum
 from tidelog.raft.roles import Follower, Leader, Resigned
 from tidelog.raft.types import NEVER, Address, Answer
 from tidelog.raft.validation import (
-    cluster_error,
     heed,
     is_addressed,
-    only_partition,
+    opened,
     voter_only_error,
 )
 from tidelog.wire.declare import Message
@@ -126,10 +125,7 @@ class Announcements:
     ) -> None:
         """Handles a leader's greeting."""
         quorum = self._quorum
-        error = cluster_error(request.cluster_id, quorum.cluster_id)
-        told = only_partition(request)
-        if error is ErrorCode.NONE and told is None:
-            error = ErrorCode.INVALID_REQUEST
+        error, told = opened(quorum, request)
         if error is not ErrorCode.NONE:
             quorum.reply(answer, BeginQuorumEpochResponse(error_code=error, topics=()))
         else:
@@ -144,10 +140,7 @@ class Announcements:
     def end_quorum_epoch(self, request: EndQuorumEpochRequest, now: Now, answer: Answer) -> None:
         """Handles a leader's goodbye: an election is called soon, and by the best voter first."""
         quorum = self._quorum
-        error = cluster_error(request.cluster_id, quorum.cluster_id)
-        told = only_partition(request)
-        if error is ErrorCode.NONE and told is None:
-            error = ErrorCode.INVALID_REQUEST
+        error, told = opened(quorum, request)
         if error is not ErrorCode.NONE:
             quorum.reply(answer, EndQuorumEpochResponse(error_code=error, topics=()))
         else:

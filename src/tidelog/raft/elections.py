@@ -17,10 +17,9 @@ from tidelog.raft.quorum import STAGGER_MS, Quorum
 from tidelog.raft.roles import Election, Follower, Resigned, Unattached
 from tidelog.raft.types import NEVER, NOBODY, Answer, ReplicaKey
 from tidelog.raft.validation import (
-    cluster_error,
     heed,
     is_addressed,
-    only_partition,
+    opened,
     voter_only_error,
 )
 from tidelog.types import ZERO_UUID
@@ -187,10 +186,7 @@ class Elections:
     def vote(self, request: VoteRequest, now: Now, answer: Answer) -> None:
         """Handles Vote, and the question whether there would be one."""
         quorum = self._quorum
-        error = cluster_error(request.cluster_id, quorum.cluster_id)
-        partition = only_partition(request)
-        if error is ErrorCode.NONE and partition is None:
-            error = ErrorCode.INVALID_REQUEST
+        error, partition = opened(quorum, request)
         if error is not ErrorCode.NONE:
             quorum.reply(answer, VoteResponse(error_code=error, topics=()))
         else:

@@ -18,7 +18,12 @@ from tidelog.raft.quorum import Quorum
 from tidelog.raft.roles import Leader
 from tidelog.raft.snapshots import last_epoch
 from tidelog.raft.types import NEVER, Answer, ReplicaKey
-from tidelog.raft.validation import cluster_error, leader_only_error, only_partition
+from tidelog.raft.validation import (
+    cluster_error,
+    leader_only_error,
+    only_partition,
+    opened,
+)
 from tidelog.types import Offset
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse
 from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -78,10 +83,7 @@ class Serving:
     def fetch(self, request: FetchRequest, now: Now, answer: Answer) -> None:
         """Handles Fetch of the metadata log."""
         quorum, role = self._quorum, self._quorum.role
-        error = cluster_error(request.cluster_id, quorum.cluster_id)
-        asked = only_partition(request)
-        if error is ErrorCode.NONE and asked is None:
-            error = ErrorCode.INVALID_REQUEST
+        error, asked = opened(quorum, request)
         if error is not ErrorCode.NONE:
             quorum.reply(answer, FetchResponse(error_code=error, responses=()))
             quorum.settle(now)

@@ -39,6 +39,15 @@ def only_partition(message: Any) -> Any:
     return partition
 
 
+def opened(quorum: Quorum, request: Any) -> tuple[ErrorCode, Any]:
+    """What a request says of the partition, or why it is refused as a whole."""
+    error = cluster_error(request.cluster_id, quorum.cluster_id)
+    partition = only_partition(request)
+    if error is ErrorCode.NONE and partition is None:
+        error = ErrorCode.INVALID_REQUEST
+    return error, partition
+
+
 def endpoint_in(endpoints: Iterable[Any], leader_id: int) -> Address | None:
     """Where an answer says that the leader is."""
     for endpoint in endpoints:
