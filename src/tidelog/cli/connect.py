@@ -20,6 +20,17 @@ BOOTSTRAP_TIMEOUT_MS = 3_000
 """A person waits: a broker that cannot be reached is said soon."""
 
 
+BOOTSTRAP_OPTION = click.option(
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    metavar="HOST:PORT,...",
+    default=BOOTSTRAP_SERVER,
+    envvar="TIDELOG_BOOTSTRAP_SERVER",
+    show_default=True,
+    help="The brokers to connect to; one of them is enough.",
+)
+
+
 class Connection(NamedTuple):
     """What the command line says about it."""
 
@@ -30,15 +41,7 @@ class Connection(NamedTuple):
 def connection_options(function: Callable[..., None]) -> Callable[..., None]:
     """The options that every one of these commands has, as its argument `connection`."""
 
-    @click.option(
-        "--bootstrap-server",
-        "--bootstrap-servers",
-        metavar="HOST:PORT,...",
-        default=BOOTSTRAP_SERVER,
-        envvar="TIDELOG_BOOTSTRAP_SERVER",
-        show_default=True,
-        help="The brokers to connect to; one of them is enough.",
-    )
+    @BOOTSTRAP_OPTION
     @click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),

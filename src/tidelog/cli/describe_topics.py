@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidelog.client import TopicPartition, UnsupportedByBroker
 from tidelog.client.configs import (
     ConfigEntry,
     ConfigSource,
@@ -15,6 +16,7 @@ from tidelog.client.configs import (
     ResourceType,
     describe_configs,
 )
+from tidelog.client.reassignments import Reassignment, list_partition_reassignments
 from tidelog.client.topics import DescribedPartition, DescribedTopic, describe_topics
 from tidelog.types import format_uuid
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 RESOURCES_A_REQUEST = 200
 
 Configs = dict[str, tuple[ConfigEntry, ...]]
+Moves = dict[TopicPartition, Reassignment]
 
 
 def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
@@ -33,22 +36,39 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
         return
     topics = list(client.run(describe_topics, names).values())
     configs = _configs(client, [topic.name for topic in topics])
+    moves = _moves(client)
     if wanted.topics_with_overrides:
         topics = [topic for topic in topics if _overrides(configs[topic.name])]
     if wanted.is_filtered:
-        topics = [_filtered(topic, wanted, configs[topic.name]) for topic in topics]
+        topics = [_filtered(topic, wanted, configs[topic.name], moves) for topic in topics]
         topics = [topic for topic in topics if topic.partitions]
     if wanted.json:
-        click.echo(json.dumps([_to_json(topic, configs[topic.name]) for topic in topics], indent=2))
+        shown = [_to_json(topic, configs[topic.name], moves) for topic in topics]
+        click.echo(json.dumps(shown, indent=2))
     elif sys.stdout.isatty():
-        _print_tables(topics, configs)
+        _print_tables(topics, configs, moves)
     else:
         for topic in topics:
             if not wanted.is_filtered:
-                click.echo(topic_line(topic, configs[topic.name]))
+                click.echo(topic_line(topic, configs[topic.name], moves))
             if not wanted.topics_with_overrides:
                 for partition in topic.partitions:
-                    click.echo(partition_line(topic.name, partition))
+                    move = moves.get(TopicPartition(topic.name, partition.partition))
+                    click.echo(partition_line(topic.name, partition, move))
+
+
+def _moves(client: Client) -> Moves:
+    """What is being reassigned; a broker that cannot say does not move anything."""
+    try:
+        return client.run(list_partition_reassignments)
+    except UnsupportedByBroker:
+        return {}
+
+
+def replication_factor(topic: str, partition: DescribedPartition, moves: Moves) -> int:
+    """Without replicas that are on their way: they do not count before they are there."""
+    move = moves.get(TopicPartition(topic, partition.partition))
+    return len(partition.replicas) - (0 if move is None else len(move.adding))
 
 
 def _configs(client: Client, names: list[str]) -> Configs:
@@ -65,14 +85,17 @@ def _overrides(entries: tuple[ConfigEntry, ...]) -> list[ConfigEntry]:
 
 
 def _filtered(
-    topic: DescribedTopic, wanted: Wanted, entries: tuple[ConfigEntry, ...]
+    topic: DescribedTopic, wanted: Wanted, entries: tuple[ConfigEntry, ...], moves: Moves
 ) -> DescribedTopic:
     minimum = next((e.value for e in entries if e.name == "min.insync.replicas"), None)
     isr_min = int(minimum or 1)
     partitions = tuple(
         p
         for p in topic.partitions
-        if (wanted.under_replicated_partitions and len(p.isr) < len(p.replicas))
+        if (
+            wanted.under_replicated_partitions
+            and len(p.isr) < replication_factor(topic.name, p, moves)
+        )
         or (wanted.unavailable_partitions and p.leader_id < 0)
         or (wanted.under_min_isr_partitions and len(p.isr) < isr_min)
         or (wanted.at_min_isr_partitions and len(p.isr) == isr_min)
@@ -89,22 +112,23 @@ def config_text(entries: tuple[ConfigEntry, ...]) -> str:
     )
 
 
-def topic_line(topic: DescribedTopic, entries: tuple[ConfigEntry, ...]) -> str:
+def topic_line(topic: DescribedTopic, entries: tuple[ConfigEntry, ...], moves: Moves) -> str:
     """Kafka's line, tabs and all: scripts read it."""
-    replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    first = topic.partitions[0] if topic.partitions else None
+    factor = 0 if first is None else replication_factor(topic.name, first, moves)
     fields = (
         f"Topic: {topic.name}",
         f"TopicId: {format_uuid(topic.topic_id)}",
         f"PartitionCount: {len(topic.partitions)}",
-        f"ReplicationFactor: {replication_factor}",
+        f"ReplicationFactor: {factor}",
         f"Configs: {config_text(entries)}",
     )
     return "\t".join(fields)
 
 
-def partition_line(topic: str, partition: DescribedPartition) -> str:
+def partition_line(topic: str, partition: DescribedPartition, move: Reassignment | None) -> str:
     """Kafka's line for a partition, which starts with a tab."""
-    fields = (
+    fields = [
         f"\tTopic: {topic}",
         f"Partition: {partition.partition}",
         f"Leader: {leader_text(partition)}",
@@ -112,7 +136,12 @@ def partition_line(topic: str, partition: DescribedPartition) -> str:
         f"Isr: {ids_text(partition.isr)}",
         f"Elr: {ids_text(partition.eligible_leader_replicas)}",
         f"LastKnownElr: {ids_text(partition.last_known_elr)}",
-    )
+    ]
+    if move is not None:
+        fields[5:5] = [
+            f"Adding Replicas: {ids_text(move.adding)}",
+            f"Removing Replicas: {ids_text(move.removing)}",
+        ]
     return "\t".join(fields)
 
 
@@ -124,7 +153,7 @@ def ids_text(ids: tuple[int, ...] | None) -> str:
     return "N/A" if ids is None else ",".join(map(str, ids))
 
 
-def _print_tables(topics: list[DescribedTopic], configs: Configs) -> None:
+def _print_tables(topics: list[DescribedTopic], configs: Configs, moves: Moves) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -133,7 +162,7 @@ def _print_tables(topics: list[DescribedTopic], configs: Configs) -> None:
     for topic in topics:
         table = Table("partition", "leader", "replicas", "isr", "elr", box=None, pad_edge=False)
         for partition in topic.partitions:
-            lagging = len(partition.isr) < len(partition.replicas)
+            lagging = len(partition.isr) < replication_factor(topic.name, partition, moves)
             table.add_row(
                 str(partition.partition),
                 leader_text(partition) if partition.leader_id >= 0 else "[red]none[/]",
@@ -148,11 +177,18 @@ def _print_tables(topics: list[DescribedTopic], configs: Configs) -> None:
         console.print()
 
 
-def _to_json(topic: DescribedTopic, entries: tuple[ConfigEntry, ...]) -> dict[str, object]:
+def _to_json(
+    topic: DescribedTopic, entries: tuple[ConfigEntry, ...], moves: Moves
+) -> dict[str, object]:
+    partitions = []
+    for one in topic.partitions:
+        move = moves.get(TopicPartition(topic.name, one.partition))
+        on_its_way = {} if move is None else {"adding": move.adding, "removing": move.removing}
+        partitions.append({**one._asdict(), **on_its_way})
     return {
         "topic": topic.name,
         "topic_id": format_uuid(topic.topic_id),
         "is_internal": topic.is_internal,
         "configs": {e.name: e.value for e in _overrides(entries)},
-        "partitions": [p._asdict() for p in topic.partitions],
+        "partitions": partitions,
     }

@@ -1,4 +1,4 @@
-"""Asks about the cluster itself: its brokers and their disks."""
+"""The cluster itself: its brokers and their disks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from tidelog.client.errors import (
     UnknownBroker,
     UnsupportedByBroker,
 )
-from tidelog.client.routing import Attempts, ask_any, refresh
+from tidelog.client.routing import Attempts, ask_any, ask_controller_whole, refresh
 from tidelog.client.steps import Ask, Steps, exchange
 from tidelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
+)
+from tidelog.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 
 
@@ -88,3 +92,16 @@ def describe_log_dirs(
             assert isinstance(reply, ClientError)
             found[node_id] = reply
     return found
+
+
+def unregister_broker(
+    cluster: Cluster, broker_id: int, *, timeout_ms: int | None = None
+) -> Steps[None]:
+    """Forget a broker that is gone for good."""
+    yield from ask_controller_whole(
+        cluster,
+        UnregisterBrokerRequest(broker_id=broker_id),
+        UnregisterBrokerResponse,
+        Attempts(cluster, timeout_ms),
+        f"broker {broker_id}",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from tidelog.client.cluster import Cluster, TopicPartition, topic_errors
 from tidelog.client.errors import Address, BrokerError, ClientError, TimedOut, UnsupportedByBroker
@@ -107,6 +107,19 @@ def ask_controller(cluster: Cluster, request: M, answer: type[R], attempts: Atte
             raise reply
     result = yield from ask_any(cluster, request, answer, attempts)
     return result
+
+
+def ask_controller_whole(
+    cluster: Cluster, request: M, answer: type[R], attempts: Attempts, about: str
+) -> Steps[R]:
+    """The same for answers that have an error of their own, which may pass."""
+    while True:
+        result: Any = yield from ask_controller(cluster, request, answer, attempts)
+        if not result.error_code:
+            return cast(R, result)
+        message = getattr(result, "error_message", None)
+        yield from attempts.again(BrokerError(result.error_code, message, about=about))
+        yield from refresh(cluster, (), attempts)
 
 
 def refresh(

@@ -7,7 +7,7 @@ none. Chance is injected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.controller.decision import Refused
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tidelog.env import Rng
 
 T = TypeVar("T")
+
+Members = Mapping[str, tuple[list[int], list[int]]]
+"""Of each rack the brokers that are not fenced, and those that are; brokers without a rack stand
+in one together."""
 
 
 class Ring:
@@ -66,17 +70,9 @@ class Rack:
 
 
 class Racks:
-    """All racks, by name; brokers without a rack stand in one together."""
+    """All racks, by name."""
 
-    def __init__(self, image: MetadataImage, rng: Rng) -> None:
-        members: dict[str, tuple[list[int], list[int]]] = {}
-        for broker in image.brokers.values():
-            if broker.log_dirs and set(broker.log_dirs) <= set(broker.cordoned_log_dirs or ()):
-                continue  # every directory is closed to new replicas
-            if broker.in_controlled_shutdown and not broker.fenced:
-                continue  # it goes, but may come back: once it is fenced it counts again
-            unfenced, fenced = members.setdefault(broker.rack or "", ([], []))
-            (fenced if broker.fenced else unfenced).append(broker.broker_id)
+    def __init__(self, members: Members, rng: Rng) -> None:
         self.racks = [Rack(*members[name]) for name in sorted(members)]
         self.total = sum(len(one) + len(two) for one, two in members.values())
         self.unfenced = sum(len(one) for one, _ in members.values())
@@ -138,11 +134,24 @@ def shuffle(items: list[T], rng: Rng) -> None:
         items[last], items[other] = items[other], items[last]
 
 
+def members_of(image: MetadataImage) -> Members:
+    """The brokers that may have new replicas."""
+    members: dict[str, tuple[list[int], list[int]]] = {}
+    for broker in image.brokers.values():
+        if broker.log_dirs and set(broker.log_dirs) <= set(broker.cordoned_log_dirs or ()):
+            continue  # every directory is closed to new replicas
+        if broker.in_controlled_shutdown and not broker.fenced:
+            continue  # it goes, but may come back: once it is fenced it counts again
+        unfenced, fenced = members.setdefault(broker.rack or "", ([], []))
+        (fenced if broker.fenced else unfenced).append(broker.broker_id)
+    return members
+
+
 def place_replicas(
-    image: MetadataImage, partition_count: int, replication_factor: int, rng: Rng
+    members: Members, partition_count: int, replication_factor: int, rng: Rng
 ) -> Iterator[list[int]]:
     """The replicas of each of the new partitions; Refused at once if they cannot be had."""
-    racks = Racks(image, rng)
+    racks = Racks(members, rng)
     refusal = None
     if replication_factor <= 0:
         refusal = (

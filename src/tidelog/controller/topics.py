@@ -17,7 +17,7 @@ from tidelog.controller.decision import (
 )
 from tidelog.controller.effective_configs import effective_topic_configs
 from tidelog.controller.names import CLUSTER_METADATA_TOPIC, collision, require_legal_name
-from tidelog.controller.placement import place_replicas
+from tidelog.controller.placement import members_of, place_replicas
 from tidelog.errors import ErrorCode
 from tidelog.metadata.format import random_uuid
 from tidelog.metadata.image import UNASSIGNED_DIRECTORY, MetadataImage, PartitionState
@@ -262,7 +262,7 @@ def place_new_partitions(
     image: MetadataImage, count: int, replication_factor: int, rng: Rng
 ) -> Slices[Sequence[PartitionState]]:
     states = yield from each(
-        place_replicas(image, count, replication_factor, rng),
+        place_replicas(members_of(image), count, replication_factor, rng),
         lambda replicas: new_partition(image, replicas),
         PARTITION_COST,
     )

@@ -15,23 +15,35 @@ from tidelog.cli.connect import explain
 from tidelog.cli.main import tidelog
 from tidelog.client import ClientError
 from tidelog.wire.api import ApiKey
+from tidelog.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from tidelog.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tidelog.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 Run = Callable[..., Result]
 
 
 class CommandCluster(MemoryCluster):
-    """With configs: of every resource those in `configs`, as (name, value, source)."""
+    """With configs: of every resource those in `configs`, as (name, value, source). With moves:
+    reassignments that are going on."""
 
     def __init__(self) -> None:
         super().__init__(brokers=3)
         self.configs: dict[str, list[tuple[str, str, int]]] = {}
+        self.moves: dict[tuple[str, int], OngoingPartitionReassignment] = {}
+        self.fenced: set[int] = set()
+        self.racks: dict[int, str] = {}
         self.handle(ApiKey.DESCRIBE_CONFIGS, self._describe_configs)
+        self.handle(ApiKey.LIST_PARTITION_REASSIGNMENTS, self._list_reassignments)
+        self.handle(ApiKey.DESCRIBE_CLUSTER, self._describe_cluster)
         for broker in self.brokers.values():
             del broker.served[ApiKey.DESCRIBE_TOPIC_PARTITIONS]
 
@@ -61,6 +73,46 @@ class CommandCluster(MemoryCluster):
             )
         )
 
+    def move(self, topic: str, index: int, **replicas: tuple[int, ...]) -> None:
+        """Let a reassignment be going on."""
+        fields = {"replicas": (), "adding_replicas": (), "removing_replicas": ()} | replicas
+        move = OngoingPartitionReassignment(partition_index=index, **fields)
+        self.moves[topic, index] = move
+
+    def _list_reassignments(
+        self, broker: MemoryBroker, request: Any
+    ) -> ListPartitionReassignmentsResponse:
+        asked = {
+            (topic.name, index)
+            for topic in request.topics or ()
+            for index in topic.partition_indexes
+        }
+        topics = tuple(
+            OngoingTopicReassignment(name=key[0], partitions=(move,))
+            for key, move in self.moves.items()
+            if request.topics is None or key in asked
+        )
+        return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)
+
+    def _describe_cluster(self, broker: MemoryBroker, request: Any) -> DescribeClusterResponse:
+        brokers = tuple(
+            DescribeClusterBroker(
+                broker_id=node_id,
+                host=one.address.host,
+                port=one.address.port,
+                rack=self.racks.get(node_id),
+                is_fenced=node_id in self.fenced,
+            )
+            for node_id, one in self.brokers.items()
+        )
+        return DescribeClusterResponse(error_code=0, cluster_id="memory", brokers=brokers)
+
+
+def asked(cluster: MemoryCluster, key: int) -> Any:
+    """The one request of this API that a command sent."""
+    (found,) = [message for broker in cluster.brokers.values() for message in broker.asked(key)]
+    return found
+
 
 def runner(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, module: str) -> Run:
     """Runs commands of a module, whose connections lead to this cluster."""
@@ -77,6 +129,6 @@ def runner(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, module: str)
     monkeypatch.setattr(f"tidelog.cli.{module}.connected", connected)
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(tidelog, [module, *arguments])
+        return CliRunner().invoke(tidelog, [module.replace("_", "-"), *arguments])
 
     return run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.unit.cli.cluster import CommandCluster, Run, runner
+from tests.unit.cli.cluster import CommandCluster, Run, asked, runner
 from tests.unit.client.memory import MemoryBroker, topic_id
 
 from tidelog.cli.main import tidelog
@@ -69,11 +69,6 @@ def run(cluster: CommandCluster, monkeypatch: pytest.MonkeyPatch) -> Run:
     return runner(cluster, monkeypatch, "topics")
 
 
-def request(cluster: CommandCluster, key: int) -> Any:
-    (found,) = [m for broker in cluster.brokers.values() for m in broker.asked(key)]
-    return found
-
-
 def test_topics_are_listed_by_name(run):
     assert run("--list").output == "orders\nreturns\n"
     assert run("--list", "--topic", "ord.*").output == "orders\n"
@@ -110,6 +105,38 @@ def test_partitions_in_trouble_are_found(run, flag, partitions):
     assert [(f[1].split()[1], int(f[2].split()[1])) for f in fields] == partitions
 
 
+def test_a_replica_on_its_way_is_shown_and_does_not_count(cluster, run):
+    cluster.move("returns", 0, replicas=(1, 2), adding_replicas=(1,), removing_replicas=(2,))
+    first, line = run("--describe", "--topic", "returns").output.splitlines()
+    assert "ReplicationFactor: 0" in first
+    assert "\tIsr: 1\tAdding Replicas: 1\tRemoving Replicas: 2\tElr: N/A\t" in line
+    (topic,) = json.loads(run("--describe", "--topic", "returns", "--json").output)
+    assert topic["partitions"][0]["adding"] == [1]
+
+
+def test_a_partition_lags_without_counting_replicas_on_their_way(cluster, run):
+    lagging = cluster.metadata
+
+    def metadata(request):
+        answer = lagging(request)
+        topics = tuple(
+            topic.replace(
+                partitions=tuple(p.replace(replica_nodes=(1, 2)) for p in topic.partitions)
+            )
+            for topic in answer.topics
+        )
+        return answer.replace(topics=topics)
+
+    for broker in cluster.brokers.values():
+        broker.handlers[ApiKey.METADATA] = metadata
+    flags = ("--describe", "--under-replicated-partitions")
+    assert len(run(*flags).output.splitlines()) == 3
+    cluster.move("orders", 1, adding_replicas=(2,))
+    shown = run(*flags).output
+    assert "Topic: orders\tPartition: 1" not in shown
+    assert len(shown.splitlines()) == 2
+
+
 def test_topics_with_overrides_are_shown_without_their_partitions(run):
     (line,) = run("--describe", "--topics-with-overrides").output.splitlines()
     assert line.startswith("Topic: orders\t")
@@ -130,14 +157,14 @@ def test_json_tells_topics_configs_and_partitions(run):
 def test_a_topic_is_created_with_what_was_said(cluster, run):
     answer = run("--create", "--topic", "new", "--partitions", "3", "--config", "retention.ms=5")
     assert (answer.exit_code, answer.output) == (0, "Created topic new.\n")
-    (topic,) = request(cluster, ApiKey.CREATE_TOPICS).topics
+    (topic,) = asked(cluster, ApiKey.CREATE_TOPICS).topics
     assert (topic.num_partitions, topic.replication_factor) == (3, -1)
     assert topic.configs[0].name == "retention.ms"
 
 
 def test_replicas_can_be_placed(cluster, run):
     run("--create", "--topic", "new", "--replica-assignment", "1:2,2:3")
-    (topic,) = request(cluster, ApiKey.CREATE_TOPICS).topics
+    (topic,) = asked(cluster, ApiKey.CREATE_TOPICS).topics
     assert [a.broker_ids for a in topic.assignments] == [(1, 2), (2, 3)]
 
 
@@ -158,7 +185,7 @@ def test_names_that_collide_in_metrics_are_warned_of(run):
 def test_topics_are_deleted_by_pattern(cluster, run):
     answer = run("--delete", "--topic", ".*")
     assert answer.output == "Deleted topic orders.\nDeleted topic returns.\n"
-    assert len(request(cluster, ApiKey.DELETE_TOPICS).topics) == 2
+    assert len(asked(cluster, ApiKey.DELETE_TOPICS).topics) == 2
 
 
 @pytest.mark.parametrize("action", ["--delete", "--describe", "--alter"])
@@ -176,7 +203,7 @@ def test_partitions_are_added_where_the_user_says(cluster, run):
         "--alter", "--topic", "orders", "--partitions", "4", "--replica-assignment", "1,2,3,1"
     )
     assert answer.output == "Topic orders has 4 partitions.\n"
-    (topic,) = request(cluster, ApiKey.CREATE_PARTITIONS).topics
+    (topic,) = asked(cluster, ApiKey.CREATE_PARTITIONS).topics
     assert topic.count == 4
     assert [a.broker_ids for a in topic.assignments] == [(3,), (1,)]
 

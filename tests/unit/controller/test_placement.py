@@ -9,14 +9,14 @@ import pytest
 from tests.unit.metadata.lives import broker, uuid
 
 from tidelog.controller.decision import Refused
-from tidelog.controller.placement import place_replicas
+from tidelog.controller.placement import members_of, place_replicas
 from tidelog.errors import ErrorCode
 from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
 
 
 def cluster(*brokers):
-    return replay_all(MetadataImage.empty(), brokers, 0, 1)
+    return members_of(replay_all(MetadataImage.empty(), brokers, 0, 1))
 
 
 def racked(racks, per_rack):
@@ -52,6 +52,19 @@ def test_with_fewer_racks_than_replicas_every_rack_has_one():
     for replicas in placed:
         assert len(set(replicas)) == 4
         assert Counter(broker // 10 for broker in replicas) == {0: 2, 1: 2}
+
+
+def test_brokers_that_are_about_to_stop_get_nothing():
+    stopping = broker(2, in_controlled_shutdown=True)
+    image = cluster(broker(0), broker(1), stopping)
+    placed = list(place_replicas(image, 20, 2, random.Random(1)))
+    assert {one for replicas in placed for one in replicas} == {0, 1}
+    with pytest.raises(Refused):
+        place_replicas(image, 1, 3, random.Random(1))
+    stopped = broker(2, in_controlled_shutdown=True, fenced=True)
+    image = cluster(broker(0), broker(1), stopped)
+    (replicas,) = place_replicas(image, 1, 3, random.Random(1))
+    assert set(replicas) == {0, 1, 2}
 
 
 def test_fenced_brokers_come_last_and_never_lead():
