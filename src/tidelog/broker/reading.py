@@ -192,8 +192,10 @@ class Reading:
     ) -> None:
         for fetched, data in some:
             topics.setdefault((fetched.topic, fetched.topic_id), []).append(data)
-            fetched.known_high_watermark = data.high_watermark
-            fetched.known_log_start_offset = data.log_start_offset
+            # What comes with a divergence is not used by who has to truncate first.
+            is_told = data.diverging_epoch.epoch < 0
+            fetched.known_high_watermark = data.high_watermark if is_told else -1
+            fetched.known_log_start_offset = data.log_start_offset if is_told else -1
             if data.records is not None and len(data.records):
                 partition = fetched.partition
                 if self.is_follower and partition is not None and self._is_throttled(partition):

@@ -496,3 +496,19 @@ def test_the_session_tells_a_follower_of_a_watermark_alone_24(wired: Wired) -> N
     assert fetched.known_high_watermark == 1
     assert session.partitions.keys() == {(TOPIC_ID, 0)}
     assert not session.changed
+
+
+def test_a_watermark_that_came_with_a_divergence_is_told_again(wired: Wired) -> None:
+    """On an idle partition it would otherwise never be known."""
+    wired[1].produce("t", b"a")
+    wired.advance(600)
+    wired[1].produce("t", b"b")
+    assert wired.watermarks() == {1: 2, 2: 1, 3: 1}
+    wired.disconnect(2)
+    wired.change(leader=2, isr=(1, 2, 3))
+    wired.change(leader=1, isr=(1, 2, 3))
+    assert wired.watermarks() == {1: 2, 2: 1, 3: 1}
+    # Broker 2 has an epoch without records, which broker 1 does not know.
+    wired.down.clear()
+    wired.advance(2000)
+    assert wired.watermarks() == {1: 2, 2: 2, 3: 2}
