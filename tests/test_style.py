@@ -292,7 +292,7 @@ def test_everything_below_the_node_is_kept_from_the_clock(sources):
     modules = {tuple(source.module.split(".")) for source in code(sources, ".py")}
     top = {parts[1] for parts in modules if len(parts) > 1}
     assert unguarded(top, linter["contracts"]) == set()
-    assert unguarded({"cli", "coordinator"}, linter["contracts"]) == {"tidelog.coordinator"}
+    assert unguarded({"cli", "newcomer"}, linter["contracts"]) == {"tidelog.newcomer"}
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -96,7 +96,7 @@ class MixedCluster:
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not is_so():
             assert time.monotonic() < deadline, "it did not come to that"
-            time.sleep(0.1)
+            self.admin.poll(0.1)
 
     def metadata(self, topic: str | None = None) -> Any:
         """As soon as somebody tells."""
@@ -107,7 +107,7 @@ class MixedCluster:
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(0.1)
+                self.admin.poll(0.1)
 
     def partitions(self, topic: str) -> dict[int, tuple[int, list[int]]]:
         """Of each, who leads and who is in sync."""
@@ -145,11 +145,9 @@ class MixedCluster:
         for number in range(begin, begin + count):
             partition = number % partitions
             producer.produce(topic, b"%d" % number, partition=partition, on_delivery=told)
-            producer.poll(0)
+            producer.poll(0.002 if number % 20 == 0 else 0)
             if number == begin + count // 3:
                 during()
-            if number % 20 == 0:
-                time.sleep(0.002)
         assert producer.flush(WAIT_SECONDS_MAX) == 0
         assert not failed, failed[0]
         return acked

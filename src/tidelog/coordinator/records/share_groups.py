@@ -48,21 +48,21 @@ class ShareGroupStatePartitionMetadataKey(Message, versions=(0, 0)):
     group_id: str
 
 
-class TopicPartitionsInfo(Struct):
+class NamedTopicPartitions(Struct):
     topic_id: Uuid
     topic_name: str
     partitions: tuple[int32, ...]
 
 
-class TopicInfo(Struct):
+class NamedTopic(Struct):
     topic_id: Uuid
     topic_name: str
 
 
 class ShareGroupStatePartitionMetadataValue(Message, versions=(0, 0), flexible=0):
-    initializing_topics: tuple[TopicPartitionsInfo, ...]
-    initialized_topics: tuple[TopicPartitionsInfo, ...]
-    deleting_topics: tuple[TopicInfo, ...]
+    initializing_topics: tuple[NamedTopicPartitions, ...]
+    initialized_topics: tuple[NamedTopicPartitions, ...]
+    deleting_topics: tuple[NamedTopic, ...]
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, versions=(0, 0)):

@@ -113,7 +113,7 @@ class TopicConfig(Struct):
     value: str
 
 
-class TopicInfo(Struct):
+class TopicOfSubtopology(Struct):
     name: str
     partitions: int32
     replication_factor: int16
@@ -124,9 +124,9 @@ class Subtopology(Struct):
     subtopology_id: str
     source_topics: tuple[str, ...]
     source_topic_regex: tuple[str, ...]
-    state_changelog_topics: tuple[TopicInfo, ...]
+    state_changelog_topics: tuple[TopicOfSubtopology, ...]
     repartition_sink_topics: tuple[str, ...]
-    repartition_source_topics: tuple[TopicInfo, ...]
+    repartition_source_topics: tuple[TopicOfSubtopology, ...]
     copartition_groups: tuple[CopartitionGroup, ...]
 
 
