@@ -41,7 +41,6 @@ __all__ = ["CannotLoad", "load_node", "stop_node"]
 
 log = logging.getLogger("tidelog.start")
 
-METADATA_LOG_CONFIG = LogConfig(retention_ms=-1)
 
 
 def load_node(
@@ -65,7 +64,7 @@ def load_node(
 
 def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
     runtime = Runtime(rng)
-    opened = log_dirs.metadata.load_metadata_log(METADATA_LOG_CONFIG, now)
+    opened = log_dirs.metadata.load_metadata_log(metadata_log_config(config), now)
     metadata = Metadata(runtime, opened)
     flushes = Flushes(runtime, log_dirs.metadata.disk, now)
     metadata.raft = raft = Raft(
@@ -101,6 +100,16 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
         for key, damage in log_dir.damaged.items():
             log.error("partition %s-%d stays offline: %s", *key, damage)
     return node
+
+
+def metadata_log_config(config: BrokerConfig) -> LogConfig:
+    """Its segments go with the snapshots, not by age."""
+    internal = config.internal_metadata_log_segment_bytes
+    return LogConfig(
+        retention_ms=-1,
+        segment_bytes=config.metadata_log_segment_bytes if internal is None else internal,
+        segment_ms=config.metadata_log_segment_ms,
+    )
 
 
 def _settle(node: Node, now: Now) -> None:

@@ -206,3 +206,12 @@ def test_a_process_claims_no_epoch_but_its_own(is_registered: bool) -> None:
     marker = cluster.shell.disk.read_file("data/.kafka_cleanshutdown")
     assert marker is not None
     assert parse_clean_shutdown(marker) == epoch
+
+
+def test_the_metadata_log_has_segments_of_its_own_size() -> None:
+    cluster = Cluster(internal_metadata_log_segment_bytes="2000")
+    for number in range(20):
+        cluster.create_topic(f"t{number}")
+    assert len(list(cluster.broker.metadata.log.segments)) > 1
+    cluster.restart()
+    assert len(cluster.broker.image.topics) == 20
