@@ -10,7 +10,10 @@ from tidelog.controller.alter_partition import alter_partition
 from tidelog.errors import ErrorCode
 from tidelog.metadata.delta import replay_all
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord
+from tidelog.metadata.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    UnregisterBrokerRecord,
+)
 from tidelog.metadata.records.topics import TopicRecord
 from tidelog.slices import finish
 from tidelog.wire.messages.alter_partition import (
@@ -110,6 +113,13 @@ def test_a_stale_leader_is_refused_as_a_whole():
     decision = propose(cluster(), (1,), broker_epoch=11)
     assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert decision.response.topics == ()
+
+
+def test_who_is_not_registered_is_stale_whatever_it_says():
+    gone = UnregisterBrokerRecord(broker_id=1, broker_epoch=10)
+    for epoch in (-1, 10):
+        decision = propose(cluster(gone), (1,), broker_epoch=epoch)
+        assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("state", [{"fenced": 1}, {"in_controlled_shutdown": 1}])

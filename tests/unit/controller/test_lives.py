@@ -100,7 +100,7 @@ class Three:
     def unfence(self, broker_id):
         self.write(finish(unfence(self.image, broker_id, config())))
 
-    def restart(self, broker_id, *, cleanly):
+    def restart(self, broker_id, *, cleanly, previous=-1):
         """A new process of a broker that was fenced."""
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
@@ -115,7 +115,7 @@ class Three:
             log_dirs=self.image.brokers[broker_id].log_dirs
             if broker_id in self.image.brokers
             else (uuid(2000 + broker_id),),
-            previous_broker_epoch=self.image.broker_epoch(broker_id) if cleanly else -1,
+            previous_broker_epoch=self.image.broker_epoch(broker_id) if cleanly else previous,
         )
         decision = finish(
             register_broker(
@@ -233,5 +233,5 @@ def test_an_unregistered_broker_that_registers_again_may_have_lost_anything():
     cluster.fence(2)
     cluster.write(finish(unregister_broker(cluster.image, 2, config())).records)
     assert 2 not in cluster.image.brokers
-    cluster.restart(2, cleanly=True)
+    cluster.restart(2, cleanly=False, previous=20)
     assert cluster.state.eligible_leader_replicas == ()

@@ -193,6 +193,18 @@ def test_a_dead_process_keeps_nobody_out():
     assert cluster.register(1, port=5).error_code == ErrorCode.NONE
 
 
+def test_nor_does_one_whose_fencing_waits_for_its_turn():
+    cluster = started()
+    cluster.is_deciding = True
+    cluster.active.disconnected(100, cluster.now)
+    cluster.answer_probes(9001)
+    assert cluster.fenced() == []
+    assert cluster.register(1, port=5).error_code == ErrorCode.NONE
+    cluster.is_deciding = False
+    cluster.settle()
+    assert cluster.latest.brokers[1].broker_epoch != 10
+
+
 def test_a_process_that_stopped_cleanly_keeps_nobody_out():
     cluster = started()
     while not cluster.beat(1, want_shut_down=True).should_shut_down:
@@ -279,6 +291,26 @@ def test_two_stop_at_once():
     assert cluster.beat(2, want_shut_down=True).should_shut_down is True
 
 
+def test_a_broker_that_was_fenced_has_not_begun_to_stop():
+    cluster = started()
+    cluster.beat(1, want_shut_down=True)
+    cluster.beat(1, want_shut_down=True, want_fence=True)
+    for broker_id in (2, 3):
+        cluster.beat(broker_id)
+    assert cluster.beat(1, want_shut_down=True).should_shut_down is True
+    assert cluster.is_fenced(1)
+    assert cluster.beat(1).is_fenced is False
+    assert cluster.beat(1).should_shut_down is False
+
+
+def test_who_is_in_service_but_unknown_has_read_nothing():
+    cluster = started()
+    offset_min = cluster.active.sessions.active_offset_min(cluster.latest)
+    assert offset_min == cluster.latest.offset
+    cluster.active.sessions.forget(2)
+    assert cluster.active.sessions.active_offset_min(cluster.latest) == -1
+
+
 def test_after_a_failover_all_must_know_what_the_new_controller_knows():
     cluster = started()
     cluster.beat(1, want_shut_down=True)
@@ -304,8 +336,8 @@ def test_records_that_say_nothing():
     cluster.metadata.commit(cluster.now)
     cluster.sleep(500)
     assert cluster.metadata.records == [NoOpRecord()] * 2
-    cluster.active.stop()
     cluster.metadata.commit(cluster.now)
+    cluster.active.stop()
     cluster.sleep(2000)
     assert len(cluster.metadata.records) == 2
 
