@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
+from tidelog.config.replication_rates import FOLLOWER_RATE, LEADER_RATE
+
 SAMPLE_MS = 1000
 SAMPLES_MAX = 11
 """The rate is that of the last eleven seconds: what was not used in one may be in the next."""

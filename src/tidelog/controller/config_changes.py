@@ -15,6 +15,7 @@ from tidelog.config.broker import (
     unknown,
 )
 from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode
+from tidelog.config.replication_rates import MOVES_RATE, RATE_KEYS
 from tidelog.config.topic import TOPIC_KEYS, VALUE_LENGTH_MAX, validate_topic_configs
 from tidelog.controller.decision import TOPIC_COST, Decision, Refused
 from tidelog.controller.describe_configs import require_own_id
@@ -32,12 +33,6 @@ from tidelog.wire.messages.create_topics import CreatableTopic
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
-THROTTLES = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
-"""Of Kafka's quotas, which no file may hold. Tools remove them when a reassignment is done."""
 
 
 class Operation(IntEnum):
@@ -298,10 +293,19 @@ def require_min_isr_transition(image: MetadataImage, resource: Resource, changes
 
 def validate_broker_changes(resource: Resource, changes: Changes) -> None:
     """Only keys that may change at this level, to values that they may hold."""
-    for name in THROTTLES:
-        if changes.get(name) is not None:
-            raise InvalidConfig(f"{name} has no effect here, yet: replication is not throttled")
-    changes = {name: value for name, value in changes.items() if name not in THROTTLES}
+    if changes.get(MOVES_RATE) is not None:
+        raise InvalidConfig(
+            f"{MOVES_RATE} has no effect here, yet: replicas stay in their directories"
+        )
+    for name, key in RATE_KEYS.items():
+        rate = changes.get(name)
+        if rate is not None:
+            key.parse(rate)
+    changes = {
+        name: value
+        for name, value in changes.items()
+        if name not in RATE_KEYS and name != MOVES_RATE
+    }
     for name in changes:
         if is_unused(name):
             raise InvalidConfig(f"{name} of Kafka's has no meaning here, and cannot be changed")

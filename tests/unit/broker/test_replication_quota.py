@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.broker.wired import Wired
 
-from tidelog.broker.replication_quota import (
-    FOLLOWER_RATE,
-    LEADER_RATE,
-    SAMPLES_MAX,
-    ReplicationQuota,
-    is_named,
-)
+from tidelog.broker.replication_quota import SAMPLES_MAX, ReplicationQuota, is_named
+from tidelog.config.replication_rates import FOLLOWER_RATE, LEADER_RATE
 from tidelog.metadata.records.cluster import ConfigRecord
 
 BROKER_RESOURCE = 4

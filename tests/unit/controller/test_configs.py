@@ -55,7 +55,9 @@ def result(answer):
         ("retention.ms", "1", "nearest: log.retention.ms"),
         ("num.io.threads", "1", "num.io.threads of Kafka's has no meaning here"),
         ("log.cleanup.policy", "x" * 40_000, "longer than 32767"),
-        ("leader.replication.throttled.rate", "1", "has no effect here, yet"),
+        ("replica.alter.log.dirs.io.max.bytes.per.second", "1", "has no effect here, yet"),
+        ("leader.replication.throttled.rate", "fast", "Not a number of type LONG"),
+        ("follower.replication.throttled.rate", "-1", "at least 0"),
     ],
 )
 def test_a_brokers_bad_value_is_invalid_and_says_what_is_allowed(model, name, value, allowed):
@@ -63,6 +65,14 @@ def test_a_brokers_bad_value_is_invalid_and_says_what_is_allowed(model, name, va
     code, message = result(model.ask(change(BROKER, "1", (name, SET, value))))
     assert code is ErrorCode.INVALID_CONFIG
     assert allowed in message
+
+
+def test_replication_may_be_throttled(model):
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        assert result(model.ask(change(BROKER, "1", (name, SET, "1000000"))))[0] == 0
+        assert model.image.broker_configs(1)[name] == "1000000"
+        assert result(model.ask(change(BROKER, "1", (name, DELETE, None))))[0] == 0
+        assert name not in model.image.broker_configs(1)
 
 
 def test_throttles_that_are_not_there_may_be_removed(model):
