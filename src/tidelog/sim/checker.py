@@ -42,22 +42,16 @@ def _check_kept(
     excuse: Excuse,
     start: Callable[[Place], Offset],
 ) -> None:
-    for position, value in enumerate(written.values):
-        if value in offsets:
-            if written.offset >= 0 and written.offset + position not in offsets[value]:
-                raise Violation(
-                    "a record stays at its offset",
-                    f"{_name(value)} was acknowledged at {written.offset + position} and is at"
-                    f" {offsets[value]}",
-                )
+    for offset, value in enumerate(written.values, written.offset):
+        found = offsets.get(value, [])
+        if offset in found or (written.offset < 0 and found):
             continue
-        if written.offset >= 0 and written.offset + position < start(written.place):
+        if written.offset >= 0 and offset < start(written.place):
             continue  # deleted from the log's beginning
         if excuse(written.place, written.offset) is None:
             raise Violation(
                 "what was acknowledged is not lost",
-                f"{_name(value)} of {written.producer}, acknowledged at"
-                f" {written.offset + position}, cannot be read",
+                f"{_name(value)} of {written.producer}, acknowledged at {offset}, is at {found}",
             )
 
 

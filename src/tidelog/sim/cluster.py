@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.loading import load_node, stop_node
@@ -10,11 +12,13 @@ from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, ran
 from tidelog.sim.machine import Boot, Machine, Watch
 from tidelog.sim.network import Network
 from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
-from tidelog.sim.timeline import Clock
+from tidelog.sim.timeline import MS, SECOND, Action, Clock
 from tidelog.sim.view import node_of
 from tidelog.wire.messages.control_records import Voter
 
 DATA = "data"
+POLL_US = 20 * MS
+LEAVE_US_MAX = 10 * SECOND
 
 
 class Cluster:
@@ -83,11 +87,36 @@ class Cluster:
         ]
 
 
-def stop_cleanly(machine: Machine) -> None:
-    """As after a SIGTERM."""
-    node = node_of(machine)
-    assert node is not None
-    now = machine.clock.now()
-    node.stop(now)
-    stop_node(node, now)
-    machine.kill("stopped")
+class CleanStop:
+    """As after a SIGTERM: hand over, then stop; by and by, as a real shell does."""
+
+    def __init__(self, machine: Machine) -> None:
+        node, process = node_of(machine), machine.process
+        assert node is not None
+        assert process is not None
+        self._machine, self._node, self._process = machine, node, process
+        self._timeline = machine.network.timeline
+        self._deadline_us = self._timeline.now_us + LEAVE_US_MAX
+        process.ask(node.leave)
+        self._wait(lambda: node.has_left, self._resign)
+
+    def _wait(self, is_so: Callable[[], bool], then: Action) -> None:
+        def look() -> None:
+            if is_so() or self._timeline.now_us >= self._deadline_us:
+                then()
+            else:
+                self._wait(is_so, then)
+
+        self._timeline.after(POLL_US, partial(self._process.happen, look))
+
+    def _resign(self) -> None:
+        self._process.ask(self._node.resign)
+        self._wait(lambda: self._node.has_resigned, self._stop)
+
+    def _stop(self) -> None:
+        self._process.ask(self._node.stop)
+        self._timeline.after(POLL_US, partial(self._process.happen, self._end))
+
+    def _end(self) -> None:
+        is_clean = stop_node(self._node, self._machine.clock.now())
+        self._machine.kill("stopped" if is_clean else "stopped, though not cleanly")

@@ -57,6 +57,8 @@ class ReplicaLog:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.start_offset: Offset = 0
+        """What was below is deleted, and for the metadata log in a snapshot."""
         self._bases: list[Offset] = []
 
     @property
@@ -77,7 +79,8 @@ class ReplicaLog:
         return cut
 
     def forget_below(self, start_offset: Offset) -> None:
-        """Retention took it."""
+        """Deleted, or a snapshot took its place."""
+        self.start_offset = start_offset
         gone = 0
         while gone < len(self.entries) and self.entries[gone].end_offset <= start_offset:
             gone += 1
@@ -91,6 +94,8 @@ class ReplicaLog:
         return None
 
     def holds(self, wanted: Entry) -> bool:
+        if wanted.end_offset <= self.start_offset:
+            return True
         found = self.at(wanted.base_offset)
         return found is not None and found.is_same_as(wanted)
 
@@ -148,6 +153,8 @@ def follow(
     leader may have changed, the same end offset may be another's."""
     replica = ledger.replica(machine)
     end_offset = log.log_end_offset
+    if replica.start_offset != log.log_start_offset:
+        replica.forget_below(log.log_start_offset)
     if replica.entries and replica.end_offset > end_offset:
         ledger.truncated(machine, end_offset)
     while (

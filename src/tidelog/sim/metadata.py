@@ -132,7 +132,9 @@ class MetadataInvariants:
             return
         if before.eligible_leader_replicas and state.leader in before.eligible_leader_replicas:
             self._counters.reached("a leader was elected from the ELR")
-        is_clean = state.leader in (*before.isr, *before.eligible_leader_replicas)
+        # Who joins the ISR may end a reassignment by that, and be elected in the same change.
+        has_joined = before.is_reassigning and state.leader_recovery_state != RECOVERING
+        is_clean = has_joined or state.leader in (*before.isr, *before.eligible_leader_replicas)
         if is_clean or state.partition_epoch > before.partition_epoch + 1:
             if state.leader_recovery_state == RECOVERING:
                 self._replicas.elected_unclean(place, state.leader_epoch)

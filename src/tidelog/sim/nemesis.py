@@ -35,7 +35,7 @@ class Nemesis:
         network: Network,
         rng: random.Random,
         counters: Counters,
-        stop: Callable[[Machine], None],
+        stop: Callable[[Machine], object],
         is_wipeable: Callable[[Machine], bool],
         tell: Callable[[str], None],
     ) -> None:
@@ -191,7 +191,7 @@ class Nemesis:
     def _clean_stop(self) -> bool:
         victim = self._victim()
         if victim is not None:
-            self._tell(f"{victim} is stopped")
+            self._tell(f"{victim} is told to stop")
             self._stop(victim)
         return victim is not None
 

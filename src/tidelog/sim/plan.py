@@ -56,10 +56,9 @@ class Plan:
     """Whether the voters are in the log (KIP-853) instead of in the configuration."""
     properties: dict[str, str]
     topics: tuple[TopicPlan, ...]
-    producers: int
     consumers: int
     interval_ms: int
-    """Between two batches of a producer."""
+    """Between two bursts of a producer."""
     faults: FaultPlan
     network: NetworkPlan
     drift_ppm_max: int = 0
@@ -133,9 +132,8 @@ def make_plan(seed: int, nodes: int = 3, seconds: int = 30) -> Plan:
         is_dynamic=False,
         properties=_properties(rng),
         topics=_topics(rng, factor),
-        producers=4,
-        consumers=2,
-        interval_ms=rng.choice((60, 80, 120)),
+        consumers=1,
+        interval_ms=rng.choice((300, 500, 800)),
         faults=_faults(rng, nodes),
         network=NetworkPlan(split=rng.choice((0.0, 0.01, 0.1))),
         drift_ppm_max=rng.choice((0, 100, 20_000)),

@@ -165,13 +165,19 @@ class Process:
             return
         machine = self.machine
         machine.before_step(event, frame)
-        now = machine.clock.now()
-        effects = self.program.step(event, now)
+        self._start(self.program.step(event, machine.clock.now()))
+
+    def ask(self, call: Callable[[Now], list[Effect]]) -> None:
+        """Have it do something that no event tells it to."""
+        if self.is_alive:
+            self._start(call(self.machine.clock.now()))
+
+    def _start(self, effects: list[Effect]) -> None:
         for effect in effects:
             self._effects[type(effect)](effect)
         if self.is_alive:
             self.set_timer()
-            machine.after_step()
+            self.machine.after_step()
 
     def first_step(self) -> None:
         """Let it take up what it wants to do by itself."""

@@ -24,6 +24,8 @@ from tidelog.wire.messages.produce import (
 
 IN_FLIGHT_MAX = 5
 """As many as a broker remembers of each producer."""
+BURST_MAX = 3
+"""Batches that are sent together."""
 RECORDS_MAX = 3
 PADDING_MAX = 300
 REQUEST_TIMEOUT_MS = 1500
@@ -83,12 +85,13 @@ class Producer:
         return self.is_stopping and not self._queue
 
     def run(self) -> Flow:
-        """A batch each interval, as long as there are not too many without an answer."""
+        """Some batches each interval, as long as there are not too many without an answer."""
         yield from self._begin_session()
         while not self.is_done:
             if not self._is_recovering:
-                if not self.is_stopping and len(self._queue) < self._in_flight_max:
-                    self._make()
+                for _ in range(self.client.rng.randint(1, BURST_MAX)):
+                    if not self.is_stopping and len(self._queue) < self._in_flight_max:
+                        self._make()
                 self._pump()
             yield Sleep(self.plan.interval_ms)
 

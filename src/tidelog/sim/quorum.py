@@ -118,7 +118,7 @@ class QuorumInvariants:
         )
         if start != before[5]:
             self._check_start(machine, disk, start)
-        if end != before[4] or epoch != before[0]:
+        if end != before[4] or start != before[5] or epoch != before[0]:
             if end < before[4]:
                 self._counters.reached("a voter truncated the metadata log")
             rewritten = epoch != before[0] or end < before[4]

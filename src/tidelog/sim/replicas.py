@@ -138,7 +138,7 @@ class ReplicaInvariants:
         ledger = self.ledger(partition)
         is_new_epoch = leader_epoch != before[4]
         was_cut = end < before[1] or now[6] < before[6]
-        if end != before[1] or is_new_epoch or was_cut:
+        if end != before[1] or start != before[2] or is_new_epoch or was_cut:
             rewritten = is_new_epoch or was_cut
             added = follow(ledger, machine, disk, partition.log, may_be_rewritten=rewritten)
             self._check_epochs(name, partition, added)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.sim.checker import check
-from tidelog.sim.cluster import Cluster, stop_cleanly
+from tidelog.sim.cluster import CleanStop, Cluster
 from tidelog.sim.consumer import Consumer
 from tidelog.sim.counters import SOMETIMES, Counters
 from tidelog.sim.history import Place
@@ -74,7 +74,7 @@ class Simulator:
             self.network,
             random.Random(f"nemesis/{plan.seed}"),
             self.counters,
-            stop_cleanly,
+            CleanStop,
             self.cluster.is_wipeable,
             self.trace.say,
         )
