@@ -42,7 +42,6 @@ __all__ = ["CannotLoad", "load_node", "stop_node"]
 log = logging.getLogger("tidelog.start")
 
 
-
 def load_node(
     config: BrokerConfig, disk: Disk, rng: Rng, now: Now, cluster_id: str | None = None
 ) -> Node:
