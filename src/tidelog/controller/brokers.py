@@ -83,7 +83,7 @@ def unregister_broker(
     records = yield from changes.records(image.partitions_of(broker_id), in_isr(broker_id))
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
     response = UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
-    return Decision([*records, gone], response)
+    return Decision([*records, gone], response, is_atomic=False)
 
 
 def change_of(

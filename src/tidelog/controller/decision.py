@@ -23,16 +23,20 @@ of a partition, and to see that nothing changes (slices.py)."""
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Records to append as one batch, and the answer to give once they are committed."""
+    """Records to append, and the answer to give once they are committed."""
 
     records: Sequence[Message]
     response: R
+    is_atomic: bool = True
+    """All or nothing, as one batch. What happens to a broker may have very many records, and there
+    every one is true by itself."""
 
 
-def batches(records: Sequence[Message]) -> list[Sequence[Message]]:
-    """As many as it takes. Only what happens to a broker has more records than fit into one, and
-    there every record is true by itself."""
-    return [records[start : start + RECORDS_MAX] for start in range(0, len(records), RECORDS_MAX)]
+def batches(decision: Decision[R]) -> list[Sequence[Message]]:
+    """As many as it takes."""
+    records = decision.records
+    size = max(len(records), 1) if decision.is_atomic else RECORDS_MAX
+    return [records[start : start + size] for start in range(0, len(records), size)]
 
 
 MESSAGE_CHARS_MAX = 4096

@@ -73,7 +73,7 @@ def heartbeat(
         is_fenced=after in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
         should_shut_down=after is BrokerState.SHUTDOWN_NOW,
     )
-    return Decision(records, response)
+    return Decision(records, response, is_atomic=False)
 
 
 def next_state(

@@ -62,7 +62,7 @@ def register_broker(
     response = BrokerRegistrationResponse(
         error_code=ErrorCode.NONE, broker_epoch=record.broker_epoch
     )
-    return Decision([*records, record], response)
+    return Decision([*records, record], response, is_atomic=False)
 
 
 def registration_record(

@@ -98,7 +98,7 @@ class Active:
             image, error = controller.latest, ErrorCode.NONE
             records = yield from decide()
             report_unclean(image, records)
-            for batch in batches(records):
+            for batch in batches(Decision(records, None, is_atomic=False)):
                 error = yield from controller.metadata.append(batch, now)
                 if error is not ErrorCode.NONE:
                     break

@@ -211,7 +211,7 @@ class QuorumController:
             answer = decision.response if is_done else delayed.failed(error)
             self.runtime.purgatory.complete(delayed, cast(Message, answer))
 
-        *first, last = batches(decision.records) or [()]
+        *first, last = batches(decision) or [()]
         for batch in first:
             error = yield from self.metadata.append(batch, now)
             if error is not ErrorCode.NONE:

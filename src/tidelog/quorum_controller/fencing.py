@@ -2,7 +2,7 @@
 session is over.
 
 Fencing is always safe, because epochs shut out whoever is alive after all; so a look can only win
-time (docs/adr: death is asked of the socket).
+time (ADR 12).
 """
 
 from __future__ import annotations

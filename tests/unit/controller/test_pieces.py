@@ -11,7 +11,7 @@ from tests.unit.config.test_broker import config
 from tests.unit.metadata.lives import broker, features, partition, uuid
 
 from tidelog.controller.brokers import begin_controlled_shutdown, fence, unfence
-from tidelog.controller.decision import RECORDS_MAX, batches
+from tidelog.controller.decision import RECORDS_MAX, Decision, batches
 from tidelog.controller.elections import elect_leaders, imbalanced_partitions
 from tidelog.controller.heartbeat import heartbeat
 from tidelog.controller.reassignments import list_partition_reassignments
@@ -97,7 +97,8 @@ def test_no_step_is_long(name, image, leaderless):
 def test_what_happens_to_a_broker_may_take_several_batches(image):
     records, _ = done(fence(image, 1, CONFIG))
     assert len(records) == PARTITIONS + 1
-    first, second = batches(records)
+    first, second = batches(Decision(records, None, is_atomic=False))
     assert (len(first), len(second)) == (RECORDS_MAX, 1)
     assert [*first, *second] == records
-    assert batches([]) == []
+    assert batches(Decision(records, None)) == [records]
+    assert batches(Decision([], None)) == batches(Decision([], None, is_atomic=False)) == []
