@@ -10,7 +10,8 @@ from tidelog.events import ConnectionId, Event
 from tidelog.loading import CannotLoad
 from tidelog.sim.disk import Crashed, SimulatedDisk
 from tidelog.sim.network import Network
-from tidelog.sim.process import Process, Program
+from tidelog.sim.process import Process
+from tidelog.sim.program import Program
 from tidelog.sim.timeline import Clock
 
 FLUSH_US = (200, 4000)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from tidelog.env import DiskFull, FileSlice, Now
 from tidelog.events import (
@@ -33,53 +32,17 @@ from tidelog.events import (
     StopProcess,
     Ticked,
 )
-from tidelog.sim.disk import Crashed, SimulatedDisk
-from tidelog.sim.network import Attempt, Host, Made, Network, Socket
-from tidelog.sim.timeline import Action, Clock
+from tidelog.sim.disk import Crashed
+from tidelog.sim.network import Attempt, Made, Socket
+from tidelog.sim.program import Program, Surroundings
+from tidelog.sim.timeline import Action
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
-from tidelog.wire.request import Served, decode_request
+from tidelog.wire.request import decode_request
 
 DISK_THREADS = 2
 TICK_US_MIN = 20
 """Between two steps that a program asks for: the first takes some time."""
-
-
-class Program(Protocol):
-    """A node, or a client."""
-
-    @property
-    def next_deadline_ms(self) -> int: ...
-
-    def step(self, event: Event, now: Now, /) -> list[Effect]: ...
-
-    def served_at(self, listener: str, /) -> Served:
-        """Asked of programs that listen."""
-
-
-class Surroundings(Protocol):
-    """What a process needs of its machine."""
-
-    name: str
-    host: Host
-    disk: SimulatedDisk
-    clock: Clock
-    network: Network
-    rng: random.Random
-    flush_us: tuple[int, int]
-    """How long the disk takes to make something durable, at least and at most."""
-
-    def before_step(self, event: Event, frame: memoryview | None, /) -> None: ...
-
-    def after_step(self) -> None: ...
-
-    def sent(self, connection: ConnectionId, frame: bytes, /) -> None: ...
-
-    def stopped(self, reason: str, /) -> None:
-        """The program asked for its end."""
-
-    def power_failed(self) -> None:
-        """In the middle of a call of the disk."""
 
 
 class Connection:

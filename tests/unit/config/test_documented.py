@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import tidelog
 from tidelog.config.broker import BROKER_KEYS, READ_AT_START, attribute
 from tidelog.config.definition import ConfigKey
 from tidelog.config.topic import TOPIC_KEYS
@@ -14,7 +15,7 @@ from tidelog.config.unused import UNUSED
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "configuration.md"
-SOURCE = ROOT / "src" / "tidelog"
+SOURCE = Path(tidelog.__file__).parent
 INTRODUCTION = """\
 # Configuration
 
