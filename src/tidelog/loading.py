@@ -93,7 +93,7 @@ def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:
     node = Node(config, runtime, broker, controller, raft, log_dirs)
     raft.start(now)
     _settle(node, now)
-    flushes.is_loading = False
+    flushes.loaded()
     for log_dir in log_dirs.online:
         runtime.effects += [RemoveTree(path) for path in log_dir.to_remove]
         for key, damage in log_dir.damaged.items():
@@ -125,21 +125,29 @@ def _settle(node: Node, now: Now) -> None:
 
 
 class Flushes:
-    """While a node is loaded nobody waits for it, so that flushes are done at once."""
+    """While a node is loaded nobody hears of it: what it writes becomes durable all at once, when
+    it is loaded, and before it serves."""
 
     def __init__(self, runtime: Runtime, disk: Disk, now: Now) -> None:
         self._runtime = runtime
         self._disk = disk
         self._now = now
-        self.is_loading = True
+        self._is_loading = True
+        self._work: list[Work] = []
 
     def flush(self, work: tuple[Work, ...], then: FlushDone) -> None:
-        if not self.is_loading:
+        if self._is_loading:
+            self._work += work
+            then(None, self._now)
+        else:
             self._runtime.flush(work, then)
-            return
-        for one in work:
-            one.flush(self._disk)
-        then(None, self._now)
+
+    def loaded(self) -> None:
+        """In the order in which it was asked for. Raises DiskFull, OSError."""
+        self._is_loading = False
+        for work in self._work:
+            work.flush(self._disk)
+        self._work.clear()
 
 
 def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:

@@ -6,28 +6,8 @@ from typing import Any
 
 from tidelog.errors import ErrorCode
 from tidelog.types import ZERO_UUID
+from tidelog.wire.api import ApiKey, response_class
 from tidelog.wire.declare import Message
-from tidelog.wire.messages import (
-    add_raft_voter,
-    allocate_producer_ids,
-    alter_configs,
-    alter_partition,
-    alter_partition_reassignments,
-    assign_replicas_to_dirs,
-    broker_heartbeat,
-    broker_registration,
-    controller_registration,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_quorum,
-    elect_leaders,
-    incremental_alter_configs,
-    list_partition_reassignments,
-    remove_raft_voter,
-    unregister_broker,
-    update_features,
-)
 
 
 def refuse(message: Message, code: ErrorCode) -> Message:
@@ -36,10 +16,13 @@ def refuse(message: Message, code: ErrorCode) -> Message:
     return refuse_whole(message, code) if refused is None else refused
 
 
-def refuse_each(message: Message, code: ErrorCode) -> Message | None:
-    """Where an answer has no error of its own, only those of its elements."""
-    match message:
-        case create_topics.CreateTopicsRequest():
+def refuse_each(message: Any, code: ErrorCode) -> Message | None:
+    """Where an answer has no error of its own, only those of its elements. What a request is made
+    of is imported here: a node that starts need not wait for all of them."""
+    match message.API_KEY:
+        case ApiKey.CREATE_TOPICS:
+            from tidelog.wire.messages import create_topics
+
             return create_topics.CreateTopicsResponse(
                 topics=tuple(
                     create_topics.CreatableTopicResult(
@@ -48,93 +31,73 @@ def refuse_each(message: Message, code: ErrorCode) -> Message | None:
                     for one in message.topics
                 )
             )
-        case delete_topics.DeleteTopicsRequest():
-            named = [
-                delete_topics.DeleteTopicState(name=name, topic_id=ZERO_UUID)
-                for name in message.topic_names
-            ]
+        case ApiKey.DELETE_TOPICS:
+            from tidelog.wire.messages import delete_topics
+
+            named = [(name, ZERO_UUID) for name in message.topic_names]
             return delete_topics.DeleteTopicsResponse(
                 responses=tuple(
                     delete_topics.DeletableTopicResult(
-                        name=one.name, topic_id=one.topic_id, error_code=code
+                        name=name, topic_id=topic_id, error_code=code
                     )
-                    for one in (*named, *message.topics)
+                    for name, topic_id in (
+                        *named,
+                        *((one.name, one.topic_id) for one in message.topics),
+                    )
                 )
             )
-        case create_partitions.CreatePartitionsRequest():
+        case ApiKey.CREATE_PARTITIONS:
+            from tidelog.wire.messages import create_partitions
+
             return create_partitions.CreatePartitionsResponse(
                 results=tuple(
                     create_partitions.CreatePartitionsTopicResult(name=one.name, error_code=code)
                     for one in message.topics
                 )
             )
-        case alter_configs.AlterConfigsRequest():
-            return alter_configs.AlterConfigsResponse(
-                responses=tuple(
-                    alter_configs.AlterConfigsResourceResponse(error_code=code, **_resource(one))
-                    for one in message.resources
-                )
-            )
-        case incremental_alter_configs.IncrementalAlterConfigsRequest():
-            return incremental_alter_configs.IncrementalAlterConfigsResponse(
-                responses=tuple(
-                    incremental_alter_configs.AlterConfigsResourceResponse(
-                        error_code=code, **_resource(one)
-                    )
-                    for one in message.resources
-                )
-            )
+        case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            return _refuse_configs(message, code)
     return None
 
 
-def _resource(
-    one: alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource,
-) -> dict[str, Any]:
-    return {
-        "error_message": None,
-        "resource_type": one.resource_type,
-        "resource_name": one.resource_name,
-    }
+def _refuse_configs(message: Any, code: ErrorCode) -> Message:
+    from tidelog.wire.messages import alter_configs, incremental_alter_configs
+
+    is_incremental = message.API_KEY == ApiKey.INCREMENTAL_ALTER_CONFIGS
+    module: Any = incremental_alter_configs if is_incremental else alter_configs
+    refused = tuple(
+        module.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=None,
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
+        )
+        for one in message.resources
+    )
+    answer: Message = response_class(message.API_KEY)(responses=refused)
+    return answer
+
+
+OTHER_FIELDS: dict[int, dict[str, Any]] = {
+    ApiKey.UPDATE_FEATURES: {"error_message": None},
+    ApiKey.ELECT_LEADERS: {"replica_election_results": ()},
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"error_message": None, "responses": ()},
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: {"error_message": None, "topics": ()},
+    ApiKey.DESCRIBE_QUORUM: {"topics": ()},
+    ApiKey.UNREGISTER_BROKER: {"error_message": None},
+    ApiKey.ADD_RAFT_VOTER: {"error_message": None},
+    ApiKey.REMOVE_RAFT_VOTER: {"error_message": None},
+    ApiKey.BROKER_REGISTRATION: {},
+    ApiKey.BROKER_HEARTBEAT: {"should_shut_down": False},
+    ApiKey.ALLOCATE_PRODUCER_IDS: {"producer_id_start": 0, "producer_id_len": 0},
+    ApiKey.ALTER_PARTITION: {"topics": ()},
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: {"directories": ()},
+    ApiKey.CONTROLLER_REGISTRATION: {"error_message": None},
+}
+"""What a refusal has to say beside its error."""
 
 
 def refuse_whole(message: Message, code: ErrorCode) -> Message:
-    match message:
-        case update_features.UpdateFeaturesRequest():
-            return update_features.UpdateFeaturesResponse(error_code=code, error_message=None)
-        case elect_leaders.ElectLeadersRequest():
-            return elect_leaders.ElectLeadersResponse(error_code=code, replica_election_results=())
-        case alter_partition_reassignments.AlterPartitionReassignmentsRequest():
-            return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
-                error_code=code, error_message=None, responses=()
-            )
-        case list_partition_reassignments.ListPartitionReassignmentsRequest():
-            return list_partition_reassignments.ListPartitionReassignmentsResponse(
-                error_code=code, error_message=None, topics=()
-            )
-        case describe_quorum.DescribeQuorumRequest():
-            return describe_quorum.DescribeQuorumResponse(error_code=code, topics=())
-        case unregister_broker.UnregisterBrokerRequest():
-            return unregister_broker.UnregisterBrokerResponse(error_code=code, error_message=None)
-        case add_raft_voter.AddRaftVoterRequest():
-            return add_raft_voter.AddRaftVoterResponse(error_code=code, error_message=None)
-        case remove_raft_voter.RemoveRaftVoterRequest():
-            return remove_raft_voter.RemoveRaftVoterResponse(error_code=code, error_message=None)
-        case broker_registration.BrokerRegistrationRequest():
-            return broker_registration.BrokerRegistrationResponse(error_code=code)
-        case broker_heartbeat.BrokerHeartbeatRequest():
-            return broker_heartbeat.BrokerHeartbeatResponse(error_code=code, should_shut_down=False)
-        case allocate_producer_ids.AllocateProducerIdsRequest():
-            return allocate_producer_ids.AllocateProducerIdsResponse(
-                error_code=code, producer_id_start=0, producer_id_len=0
-            )
-        case alter_partition.AlterPartitionRequest():
-            return alter_partition.AlterPartitionResponse(error_code=code, topics=())
-        case assign_replicas_to_dirs.AssignReplicasToDirsRequest():
-            return assign_replicas_to_dirs.AssignReplicasToDirsResponse(
-                error_code=code, directories=()
-            )
-        case controller_registration.ControllerRegistrationRequest():
-            return controller_registration.ControllerRegistrationResponse(
-                error_code=code, error_message=None
-            )
-    raise AssertionError(f"{type(message).__name__} is not for the controller")
+    key = message.API_KEY
+    assert key is not None
+    return response_class(key)(error_code=code, **OTHER_FIELDS[key])
