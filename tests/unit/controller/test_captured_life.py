@@ -11,6 +11,8 @@ from tests.unit.metadata.captured import DISK, LIFE
 
 from tidelog.controller.alter_partition import alter_partition
 from tidelog.controller.brokers import begin_controlled_shutdown, fence, unfence
+from tidelog.controller.elections import elect_leaders
+from tidelog.controller.reassignments import alter_partition_reassignments
 from tidelog.controller.registration import register_broker, register_controller
 from tidelog.errors import ErrorCode
 from tidelog.metadata.batches import read_metadata
@@ -27,12 +29,18 @@ from tidelog.slices import finish
 from tidelog.wire.batch import BatchWalk
 from tidelog.wire.messages import alter_partition as altering
 from tidelog.wire.messages import controller_registration
+from tidelog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     Feature,
     Listener,
 )
 from tidelog.wire.messages.controller_registration import ControllerRegistrationRequest
+from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 CONFIG = config()
 
@@ -214,3 +222,58 @@ def test_registrations_of_controllers():
             assert register_controller(image, request).records == [record]
             seen += 1
     assert seen > 3
+
+
+def before_offset(offset):
+    """The image before a batch, and its records."""
+    for image, logged in batches():
+        if logged[0].offset <= offset <= logged[-1].offset:
+            return image, [
+                one.record for one in logged if isinstance(one.record, PartitionChangeRecord)
+            ]
+    raise AssertionError(f"no batch has offset {offset}")
+
+
+def test_moves_and_an_election():
+    """Of t3-0 from 101, 102 to 102, 103; of t1-0 to another order; of t1-0's preferred replica."""
+    for offset, topic, replicas in ((609, "t3", (102, 103)), (633, "t1", None)):
+        image, records = before_offset(offset)
+        (record,) = records
+        wanted = ReassignablePartition(
+            partition_index=0, replicas=record.replicas if replicas is None else replicas
+        )
+        request = AlterPartitionReassignmentsRequest(
+            topics=(ReassignableTopic(name=topic, partitions=(wanted,)),)
+        )
+        decision = finish(alter_partition_reassignments(image, request, CONFIG))
+        assert same(decision.records, records)
+        assert decision.response.responses[0].partitions[0].error_code == ErrorCode.NONE
+    image, records = before_offset(640)
+    request = ElectLeadersRequest(
+        election_type=0, topic_partitions=(TopicPartitions(topic="t1", partitions=(0,)),)
+    )
+    assert same(finish(elect_leaders(image, request, CONFIG)).records, records)
+
+
+def test_a_move_ends_with_a_change_of_the_isr():
+    image, records = before_offset(611)
+    (record,) = records
+    state = image.partition_by_id(record.topic_id, 0)
+    wanted = altering.PartitionData(
+        partition_index=0,
+        leader_epoch=state.leader_epoch,
+        new_isr_with_epochs=tuple(
+            altering.BrokerState(broker_id=node, broker_epoch=image.broker_epoch(node))
+            for node in (101, 102, 103)
+        ),
+        partition_epoch=state.partition_epoch,
+    )
+    request = altering.AlterPartitionRequest(
+        broker_id=101,
+        broker_epoch=image.broker_epoch(101),
+        topics=(altering.TopicData(topic_id=record.topic_id, partitions=(wanted,)),),
+    )
+    decision = finish(alter_partition(image, request, CONFIG))
+    assert same(decision.records, records)
+    (answer,) = decision.response.topics[0].partitions
+    assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
