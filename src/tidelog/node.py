@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
+from tidelog.broker.delayed_produce import DelayedSingle
 from tidelog.broker.handlers.fetch import DelayedFetch
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.log_dirs import LogDirs
@@ -204,7 +205,10 @@ class Node:
             if not isinstance(request, Request):
                 single = produce_single(request, self.broker, now)
                 if single is not None:
-                    if event.connection in self.rows:
+                    if isinstance(single, DelayedSingle):
+                        waiting = self.rows.add(event.connection, single.request)
+                        self._done(event.connection, waiting, single)
+                    elif event.connection in self.rows:
                         self._answer_in_turn(event.connection, single)
                     elif single:
                         effects.append(_new(Send, (event.connection, [single])))
@@ -335,6 +339,10 @@ class Node:
             return
         connection, waiting = place
         waiting.delayed = None
+        if delayed.parts is not None:
+            self.rows.fill(connection, waiting, delayed.parts)
+            self._send_ready(connection)
+            return
         assert delayed.answer is not None
         if delayed.is_large:
             slices = encode_large(waiting.request, delayed.answer)

@@ -11,9 +11,17 @@ from tidelog.errors import ErrorCode
 from tidelog.replica.awaited import Place as AwaitedPlace
 from tidelog.replica.partition import Partition
 from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.rows import NO_MESSAGE
 from tidelog.types import Offset
+from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.produce import ProduceResponse
+from tidelog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tidelog.wire.records_types import SingleProduce
+from tidelog.wire.request import Request
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -47,7 +55,7 @@ class DelayedProduce(Delayed):
 
     def wait_for_replicas(self, wait: Wait) -> None:
         """Until the high watermark is there, or never will be: also when that is so already."""
-        error = _replicated(wait, self._broker)
+        error = _replicated(wait.partition, wait.required_offset, self._broker)
         if error is None:
             again = partial(self._look_again, wait)
             place = wait.partition.high_watermark_awaited.add(wait.required_offset, again)
@@ -96,14 +104,82 @@ class DelayedProduce(Delayed):
         self.response = self.response.replace(responses=tuple(topics))
 
 
-def _replicated(wait: Wait, broker: Broker) -> ErrorCode | None:
+class DelayedSingle(Delayed):
+    """The same for a request of one batch: the answer is there, and only waits to be true."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        one: SingleProduce,
+        partition: Partition,
+        required_offset: Offset,
+        frame: bytes,
+        deadline_ms: int,
+    ) -> None:
+        super().__init__(deadline_ms)
+        self.request = Request(ApiKey.PRODUCE, one.version, one.correlation_id, None, NO_MESSAGE)
+        self._broker = broker
+        self._topic, self._topic_id = one.topic, one.topic_id
+        self._partition = partition
+        self._required_offset = required_offset
+        self._frame = frame
+        self._place: AwaitedPlace | None = None
+        self._wait()
+
+    def _wait(self) -> None:
+        awaited = self._partition.high_watermark_awaited
+        self._place = awaited.add(self._required_offset, self._look_again)
+
+    def _look_again(self) -> None:
+        self._place = None
+        error = _replicated(self._partition, self._required_offset, self._broker)
+        if error is None:
+            self._wait()
+        elif error is ErrorCode.NONE:
+            self._broker.purgatory.complete_encoded(self, [self._frame])
+        else:
+            self._broker.purgatory.complete(self, self._refused(error))
+
+    def expire(self, now: Now) -> Message:
+        return self._refused(ErrorCode.REQUEST_TIMED_OUT)
+
+    def forget(self) -> None:
+        if self._place is not None:
+            self._partition.high_watermark_awaited.remove(self._place)
+            self._place = None
+
+    def _refused(self, error: ErrorCode) -> ProduceResponse:
+        answer = PartitionProduceResponse(
+            index=self._partition.index, error_code=error, base_offset=-1
+        )
+        topic = TopicProduceResponse(
+            name=self._topic, topic_id=self._topic_id, partition_responses=(answer,)
+        )
+        return ProduceResponse(responses=(topic,))
+
+
+def wait_for_single(
+    broker: Broker,
+    one: SingleProduce,
+    partition: Partition,
+    required_offset: Offset,
+    frame: bytes,
+    now: Now,
+) -> bytes | DelayedSingle:
+    """The answer itself, if enough replicas have it: nobody else counts, or it is a retry."""
+    if _replicated(partition, required_offset, broker) is ErrorCode.NONE:
+        return frame
+    deadline_ms = now.monotonic_ms + max(one.timeout_ms, 1)
+    return DelayedSingle(broker, one, partition, required_offset, frame, deadline_ms)
+
+
+def _replicated(partition: Partition, required_offset: Offset, broker: Broker) -> ErrorCode | None:
     """Whether enough replicas have it; None if that may still come."""
-    partition = wait.partition
     if broker.hosting.by_id.get((partition.topic_id, partition.index)) is not partition:
         return _why_gone(partition, broker)
     if not partition.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if partition.high_watermark < wait.required_offset:
+    if partition.high_watermark < required_offset:
         return None
     if len(partition.maximal_isr) < partition.min_isr:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -186,7 +186,7 @@ class Partition:
             if self.followers is None:
                 self.followers = Followers(self.node_id, self._brokers, self._lag_time_max_ms)
             self.followers.assign(self.replicas, isr)
-        self.takes_singles = self.followers is None and is_plain(self.log.config)
+        self.takes_singles = is_plain(self.log.config)
 
     def become_follower(
         self, *, leader_id: int, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...]
@@ -217,8 +217,8 @@ class Partition:
         return appended
 
     def append_single(self, batch: SingleProduce, now: Now) -> Appended | ErrorCode:
-        """The same with a batch of its own request, where `takes_singles` says that nobody else
-        has to have it first: the hot path."""
+        """The same with a batch of its own request, where there is no other replica: the hot
+        path."""
         log = self.log
         times = batch.max_timestamp, NO_TIMESTAMP
         appended = log.append_checked(batch, batch.records, *times, self.leader_epoch, now)
@@ -227,6 +227,15 @@ class Partition:
             log.producers.high_watermark_advanced(end_offset)
             if self.watchers:
                 self._tell_readers()
+        return appended
+
+    def append_replicated(self, batch: SingleProduce, now: Now) -> Appended | ErrorCode:
+        """The same where others have to have it."""
+        times = batch.max_timestamp, NO_TIMESTAMP
+        appended = self.log.append_checked(batch, batch.records, *times, self.leader_epoch, now)
+        if isinstance(appended, Appended) and not appended.is_duplicate:
+            self._advance_high_watermark(self.log.log_end_offset, now)
+            self._tell_replicas()
         return appended
 
     @property
@@ -343,7 +352,7 @@ class Partition:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
         self.produce_rules = produce_rules(config)
-        self.takes_singles = self.is_leader and self.followers is None and is_plain(config)
+        self.takes_singles = self.is_leader and is_plain(config)
         self.flushes = config.flushes_by_count
         self.maybe_advance_high_watermark(now)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import Any
 
 from tidelog.env import Now
 from tidelog.runtime.alarm import Alarm
@@ -29,6 +30,8 @@ class Delayed:
         self.deadline_ms = deadline_ms
         """By the monotonic clock."""
         self.answer: Message | None = None
+        self.parts: list[Any] | None = None
+        """The answer, where it is encoded already."""
         self.is_done = False
         self.then: Callable[[Message, Now], None] | None = None
         """Whom to tell the answer, where it is not a client that waits."""
@@ -70,9 +73,18 @@ class Purgatory:
         """Give the answer; the first one counts."""
         if delayed.is_done:
             return
+        delayed.answer = answer
+        self._complete(delayed)
+
+    def complete_encoded(self, delayed: Delayed, parts: list[Any]) -> None:
+        """The same with an answer that needs no encoding."""
+        if not delayed.is_done:
+            delayed.parts = parts
+            self._complete(delayed)
+
+    def _complete(self, delayed: Delayed) -> None:
         delayed.is_done = True
         self._done_count += 1
-        delayed.answer = answer
         delayed.forget()
         self.completed.append(delayed)
 

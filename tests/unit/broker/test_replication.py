@@ -132,6 +132,48 @@ def test_a_retry_after_a_timeout_gets_the_old_offsets_11(wired: Wired) -> None:
     assert wired[1].log_end_offset("t") == 1
 
 
+def both_partitions(wired: Wired, timeout_ms: int) -> int:
+    """One request to two of them."""
+    node = wired[1]
+    connection = node.shell.connect()
+    one, other = (
+        node.produce_request("t", node.batch(b"a"), partition=index, timeout_ms=timeout_ms)
+        for index in (0, 1)
+    )
+    (data,) = other.topic_data[0].partition_data
+    (topic,) = one.topic_data
+    topic = topic.replace(partition_data=(*topic.partition_data, data))
+    node.send(one.replace(topic_data=(topic,)), 9, connection)
+    return connection
+
+
+def test_each_partition_of_a_request_has_its_own_answer() -> None:
+    wired = Wired()
+    wired.create_topic(min_insync_replicas="2", partitions=2)
+    wired.advance(50)
+
+    def codes(connection: int) -> list[int]:
+        answers = wired[1].take(0, 9, connection)
+        return [one.error_code for a in answers for one in a.responses[0].partition_responses]
+
+    connection = both_partitions(wired, 1000)
+    assert codes(connection) == []
+    wired.advance(20)
+    assert codes(connection) == [0, 0]
+    lose(wired, 2, 3)
+    wired.change(1, isr=(1,), index=1)
+    connection = both_partitions(wired, 300)
+    wired.advance(299)
+    assert codes(connection) == []
+    wired.advance(2)
+    assert codes(connection) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS]
+    connection = both_partitions(wired, 300)
+    wired.change(1, leader=2, isr=(2, 3))
+    answer = codes(connection)
+    assert answer == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert len(wired.partition(1).high_watermark_awaited) == 0
+
+
 def test_who_hangs_up_is_not_waited_for(wired: Wired) -> None:
     wired.disconnect(2)
     connection = begin_to_produce(wired, 1, b"a")

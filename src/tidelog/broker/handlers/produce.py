@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.delayed_produce import Place, Wait, wait_for_all
+from tidelog.broker.delayed_produce import (
+    DelayedSingle,
+    Place,
+    Wait,
+    wait_for_all,
+    wait_for_single,
+)
 from tidelog.broker.handlers.produce_request import (
     ATTRIBUTES_LOW_BYTE,
     has_transactional,
@@ -181,14 +187,16 @@ def _checked(message: Message) -> ProduceRequest | ProduceResponse | Disconnect 
     return message
 
 
-def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None:
-    """The answer's frame, empty if none is wanted. None: nothing was done, and what is unusual
-    about the request is for `produce` to say."""
+def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | DelayedSingle | None:
+    """The answer's frame, empty if none is wanted, or what will have it when the replicas do.
+    None: nothing was done, and what is unusual about the request is for `produce` to say."""
     if one.topic:
         partition = broker.hosting.by_name.get((one.topic, one.index))
     else:
         partition = broker.hosting.by_id.get((one.topic_id, one.index))
     if partition is None or not partition.takes_singles or not ACKS_ALL <= one.acks <= ACKS_LEADER:
+        return None
+    if partition.followers is not None and one.acks == ACKS_ALL and partition.is_under_min_isr:
         return None
     rules = partition.produce_rules
     if not one.accept(
@@ -200,7 +208,10 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None
     ):
         return None
     try:
-        appended = partition.append_single(one, now)
+        if partition.followers is None:
+            appended = partition.append_single(one, now)
+        else:
+            appended = partition.append_replicated(one, now)
     except (OSError, DamagedSegment) as error:
         appended = broker.hosting.erred(partition, error, now)
     if not isinstance(appended, Appended):
@@ -208,7 +219,10 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | None
         return None
     if one.acks == ACKS_NONE:
         return b""
-    return one.answer(appended.base_offset, appended.log_append_time_ms, appended.log_start_offset)
+    frame = one.answer(appended.base_offset, appended.log_append_time_ms, appended.log_start_offset)
+    if partition.followers is not None and one.acks == ACKS_ALL:
+        return wait_for_single(broker, one, partition, appended.last_offset + 1, frame, now)
+    return frame
 
 
 def _judge(
