@@ -143,7 +143,6 @@ def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
         summary = finished(stopped)
     assert summary["interrupted"] is True
     assert not (path / "_tidelog/staging").exists()
-    assert not (path / "_tidelog/lock").exists()
     assert proven(path) == []
     done = len(pq.read_table(path))
     assert done == summary["rows"] < PARTITIONS * RECORDS
