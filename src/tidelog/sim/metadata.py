@@ -22,6 +22,8 @@ class MetadataInvariants:
     """Every state of every partition, by whom it was first seen."""
 
     def __init__(self, replicas: ReplicaInvariants, counters: Counters, trace: Trace) -> None:
+        self.is_unclean_asked_for = False
+        """Whether an operator asks for unclean elections, which no topic need allow."""
         self._replicas = replicas
         self._counters = counters
         self._trace = trace
@@ -150,7 +152,8 @@ class MetadataInvariants:
         state: PartitionState,
     ) -> None:
         """Somebody leads who was neither in sync nor eligible."""
-        is_allowed = image.topic_configs(topic.name).get(UNCLEAN) == "true"
+        is_configured = image.topic_configs(topic.name).get(UNCLEAN) == "true"
+        is_allowed = is_configured or self.is_unclean_asked_for
         # By the same change the last one may have lost its place in the ELR.
         is_last_known = (
             not before.isr

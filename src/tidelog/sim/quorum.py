@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.events import ConnectionId, Event, Received
+from tidelog.log.names import LOG, file_name
 from tidelog.metadata.format import METADATA_DIRECTORY
 from tidelog.metadata.snapshot import parse_snapshot_name, read_snapshot
 from tidelog.raft.election_state import QUORUM_STATE, parse_quorum_state
@@ -11,7 +12,7 @@ from tidelog.raft.types import NOBODY
 from tidelog.raft.voters import VoterSet
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.sim.ledger import Ledger, follow, surviving
+from tidelog.sim.ledger import Entry, Ledger, follow, surviving
 from tidelog.sim.plan import host
 from tidelog.sim.replicas import require
 from tidelog.sim.violation import Violation
@@ -58,13 +59,27 @@ class QuorumInvariants:
         self._asked: dict[tuple[str, ConnectionId, int], Request] = {}
         """Vote requests that a machine has not answered."""
         self._snapshots: dict[str, list[Message]] = {}
+        self._disk_of: dict[str, SimulatedDisk] = {}
+        self._voters: dict[str, None] = {}
 
     # What happens to machines.
 
     def started(self, machine: str, disk: SimulatedDisk, raft: Raft) -> None:
+        self._disk_of[machine] = disk
         self.ledger.replicas.pop(machine, None)
         follow(self.ledger, machine, disk, raft.log, may_be_rewritten=False)
         self._marks[machine] = mark(raft)
+        self._note_voter(machine, raft)
+        if raft.is_leader:
+            # A quorum of one has elected itself while it was loaded.
+            self._leaders.setdefault(raft.epoch, raft.leader_id)
+            self.ledger.commit(machine, raft.high_watermark)
+
+    def _note_voter(self, machine: str, raft: Raft) -> None:
+        if raft.is_voter:
+            self._voters[machine] = None
+        else:
+            self._voters.pop(machine, None)
 
     def ended(self, machine: str) -> None:
         self._marks.pop(machine, None)
@@ -73,6 +88,7 @@ class QuorumInvariants:
 
     def lost(self, machine: str, disk: SimulatedDisk, *, is_new_disk: bool) -> None:
         """What is committed is on so many disks, durably, that no power failure takes it."""
+        self._disk_of[machine] = disk
         for gone in self.ledger.lost(machine, surviving(disk, PATH), "power"):
             raise Violation(
                 "committed metadata is durable",
@@ -87,6 +103,7 @@ class QuorumInvariants:
         now, before = mark(raft), self._marks[machine]
         if now != before:
             self._marks[machine] = now
+            self._note_voter(machine, raft)
             self._changed(machine, disk, raft, before, now)
 
     def _changed(
@@ -150,16 +167,22 @@ class QuorumInvariants:
         )
         assert last is not None
         ledger.commit(machine, high_watermark)
-        holders = [
-            voter
-            for voter in raft.voters.ids
-            if (replica := ledger.replicas.get(host(voter))) is not None and replica.holds(last)
-        ]
+        holders = [voter for voter in raft.voters.ids if self._is_durable(host(voter), last)]
         require(
             raft.voters.is_majority(holders),
-            "what is committed is on a majority of voters",
+            "what is committed is on a majority of disks",
             lambda: f"{machine} commits {last[:4]}, which {holders} of {raft.voters} hold",
         )
+
+    def _is_durable(self, machine: str, wanted: Entry) -> bool:
+        replica = self.ledger.replicas.get(machine)
+        if replica is None or not replica.holds(wanted):
+            return False
+        own = replica.at(wanted.base_offset)
+        if own is None:
+            return True  # in a snapshot
+        path = f"{PATH}/{file_name(own.segment, LOG)}"
+        return self._disk_of[machine].durable_size(path) >= own.end_position
 
     def _check_start(self, machine: str, disk: SimulatedDisk, start: Offset) -> None:
         """The log begins where a snapshot ends; equal snapshots say the same."""
@@ -199,7 +222,8 @@ class QuorumInvariants:
     ) -> None:
         """Nothing that others rely upon leaves before it is durable."""
         if connection < 0:
-            if frame[4:6] == FETCH_KEY and bytes(METADATA_TOPIC_ID) in frame:
+            is_voter = machine in self._voters
+            if is_voter and frame[4:6] == FETCH_KEY and bytes(METADATA_TOPIC_ID) in frame:
                 self._check_fetch(machine, disk, frame)
             return
         if not self._asked:
@@ -250,7 +274,7 @@ class QuorumInvariants:
         last = self.ledger.replica(machine).at(offset - 1)
         if last is None:
             return
-        durable = disk.durable_size(f"{PATH}/{last.segment:020d}.log")
+        durable = disk.durable_size(f"{PATH}/{file_name(last.segment, LOG)}")
         require(
             durable >= last.end_position,
             "a voter acknowledges what is durable",

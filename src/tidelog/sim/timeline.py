@@ -29,6 +29,12 @@ class Timeline:
         self._count += 1
         heapq.heappush(self._heap, (self.now_us + delay_us, self._count, action))
 
+    def step(self) -> None:
+        """Let the next thing happen."""
+        self.now_us, _, action = heapq.heappop(self._heap)
+        self.actions += 1
+        action()
+
     def run(self, until_us: int) -> None:
         """Let everything happen up to that time."""
         heap = self._heap

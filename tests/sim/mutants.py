@@ -1,0 +1,294 @@
+"""Bugs to be planted, one at a time: the simulator must find each of them.
+
+A mutant replaces text of modules as they are imported (`mutated.py`); nothing of it is in the
+product. `seed` is one on which its violation was found, with the default nodes and seconds; `make
+mutants` looks for such seeds afresh.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Change(NamedTuple):
+    """What one module reads, and what it is to read."""
+
+    module: str
+    old: str
+    new: str
+
+
+class Mutant(NamedTuple):
+    """One bug."""
+
+    name: str
+    seed: int
+    changes: tuple[Change, ...]
+
+    @property
+    def modules(self) -> frozenset[str]:
+        return frozenset(change.module for change in self.changes)
+
+
+def mutant(name: str, seed: int, *changes: tuple[str, str, str]) -> Mutant:
+    return Mutant(name, seed, tuple(Change(f"tidelog.{one[0]}", *one[1:]) for one in changes))
+
+
+ALL = (
+    # Replication.
+    mutant(
+        "truncate-to-the-high-watermark",
+        0,
+        (
+            "broker.followed",
+            "if not partition.log.leader_epochs.epochs:",
+            "if True:",
+        ),
+        (
+            "broker.followed",
+            "            own.leader_epochs.latest,\n",
+            "            -1,\n",
+        ),
+    ),
+    mutant(
+        "acknowledge-before-the-isr-has-it",
+        0,
+        (
+            "broker.delayed_produce",
+            "if partition.high_watermark < required_offset:",
+            "if partition.log.log_end_offset < required_offset:",
+        ),
+    ),
+    mutant(
+        "forget-the-epoch-entry-of-a-new-leader",
+        0,
+        (
+            "replica.partition",
+            "self.log.leader_epochs.assign(leader_epoch, self.epoch_start_offset)",
+            "pass",
+        ),
+    ),
+    mutant(
+        "serve-above-the-high-watermark",
+        0,
+        (
+            "broker.reading",
+            "        return partition.high_watermark\n\n    def _read(",
+            "        return partition.log.log_end_offset\n\n    def _read(",
+        ),
+    ),
+    mutant(
+        "high-watermark-of-the-leader-alone",
+        0,
+        ("replica.isr", "replica.broker_id in self.maximal\n", "False\n"),
+    ),
+    mutant(
+        "high-watermark-below-min-isr",
+        0,
+        (
+            "replica.partition",
+            "if len(self.followers.committed) < self.min_isr:",
+            "if len(self.followers.committed) < 0:",
+        ),
+    ),
+    mutant(
+        "count-a-removal-from-the-isr-before-it-is-sure",
+        0,
+        ("replica.isr", "if len(isr) > len(self.committed):", "if True:"),
+    ),
+    mutant(
+        "join-the-isr-without-having-caught-up",
+        0,
+        ("replica.isr", "and replica.log_end_offset >= end_offset_min\n", "\n"),
+    ),
+    mutant(
+        "serve-fetches-of-another-epoch",
+        0,
+        (
+            "replica.partition",
+            "if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:",
+            "if True:",
+        ),
+    ),
+    mutant(
+        "report-no-divergence",
+        0,
+        ("broker.reading", "if fetched.last_fetched_epoch >= 0:", "if False:"),
+    ),
+    mutant(
+        "keep-epochs-that-were-truncated",
+        0,
+        (
+            "log.leader_epochs",
+            "        while self.start_offsets and self.start_offsets[-1] >= end_offset:\n"
+            "            self._pop()\n",
+            "        pass\n",
+        ),
+    ),
+    mutant(
+        "keep-a-stale-fetch-session",
+        0,
+        (
+            "broker.fetcher",
+            "        self._session.restart()\n        if self._is_int",
+            "        if self._is_int",
+        ),
+        (
+            "broker.fetch_session",
+            "if session.expected_epoch != request.session_epoch:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "a-followers-high-watermark-moves-by-a-flush",
+        0,
+        (
+            "replica.partition",
+            "        if not self.is_leader:\n            return False\n        end",
+            "        end",
+        ),
+    ),
+    mutant(
+        "lead-before-the-metadata-knows-the-process",
+        0,
+        (
+            "broker.metadata_follower",
+            "is_known = own is not None and own.incarnation_id == broker.lifecycle.incarnation_id",
+            "is_known = own is not None",
+        ),
+    ),
+    # Idempotence.
+    mutant(
+        "append-a-retry-again",
+        0,
+        (
+            "log.producer_state",
+            "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
+            "                return None\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
+        ),
+    ),
+    mutant(
+        "accept-sequences-out-of-order",
+        0,
+        (
+            "log.producer_state",
+            "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
+            "                return known\n        return None",
+        ),
+    ),
+    mutant(
+        "followers-do-not-learn-of-producers",
+        0,
+        (
+            "log.log",
+            "            if batch.producer_id >= 0:\n                replay_batch(",
+            "            if False:\n                replay_batch(",
+        ),
+    ),
+    # The controller.
+    mutant(
+        "elect-from-outside-the-isr",
+        0,
+        (
+            "controller.partition_change",
+            "return in_sync and node in self.replicas and self.is_acceptable(node)",
+            "return node in self.replicas and self.is_acceptable(node)",
+        ),
+    ),
+    mutant(
+        "let-a-fenced-broker-into-the-isr",
+        0,
+        (
+            "controller.alter_partition",
+            "if not image.is_active(broker_id) or not is_same_process:",
+            "if False:",
+        ),
+        (
+            "replica.isr",
+            "if replica.broker_epoch is None or not self._brokers.is_active(replica.broker_id):\n"
+            "            return False\n"
+            "        return replica.broker_epoch in",
+            "if replica.broker_epoch is None:\n            return False\n        return True or (",
+        ),
+    ),
+    mutant(
+        "keep-a-restarted-broker-in-the-isr",
+        0,
+        (
+            "controller.registration",
+            "was_clean = existing is not None and request.previous_broker_epoch ==",
+            "was_clean = existing is not None and -1 <=",
+        ),
+    ),
+    mutant(
+        "claim-the-epoch-of-the-process-before",
+        0,
+        (
+            "loading",
+            "epoch = node.broker.broker_epoch if node.config.is_broker else -1",
+            "epoch = role.image.broker_epoch(role.node_id)",
+        ),
+    ),
+    # The quorum.
+    mutant(
+        "vote-twice-in-an-epoch",
+        0,
+        (
+            "raft.elections",
+            "        if voted is not None:\n            return",
+            "        if voted is not None and voted.id == candidate.id:\n            return",
+        ),
+    ),
+    mutant(
+        "tell-a-vote-before-it-is-durable",
+        0,
+        (
+            "raft.quorum",
+            "self.gate.when_open(lambda now: answer(message))",
+            "answer(message)",
+        ),
+    ),
+    mutant(
+        "vote-for-who-has-less",
+        0,
+        (
+            "raft.elections",
+            "is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= quorum.last",
+            "is_up_to_date = True",
+        ),
+    ),
+    mutant(
+        "commit-without-a-majority",
+        0,
+        ("raft.progress", "ends[len(ends) // 2]", "ends[0]"),
+    ),
+    mutant(
+        "commit-records-of-earlier-epochs",
+        0,
+        (
+            "raft.leading",
+            "end <= max(role.start_offset, role.high_watermark or 0)",
+            "end <= (role.high_watermark or 0)",
+        ),
+    ),
+    mutant(
+        "count-what-the-leader-has-not-flushed",
+        0,
+        (
+            "raft.leading",
+            "own_id, quorum.log.recovery_point)",
+            "own_id, quorum.log.log_end_offset)",
+        ),
+    ),
+    mutant(
+        "fetch-before-the-flush",
+        0,
+        (
+            "raft.following",
+            "return quorum.is_log_durable or not quorum.config.is_controller",
+            "return True",
+        ),
+    ),
+)
+
+MUTANTS = {one.name: one for one in ALL}
