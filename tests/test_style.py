@@ -155,7 +155,9 @@ def entry_points() -> set[str]:
     commands = {f"tidelog.cli.{name.replace('-', '_')}" for name in COMMANDS}
     commands |= {f"tidelog.cli.pipeline_{name}" for name in PIPELINES}
     messages = {api.module for api in APIS.values()}
-    found_by_name = {"tidelog", "pyspark_tidelog", "tidelog.spark.lag"}
+    plugins = set(project["entry-points"]["pytest11"].values())
+    found_by_name = {"tidelog", "pyspark_tidelog", "tidelog.spark.lag", "tidelog.testing.nursery"}
+    found_by_name |= plugins
     return found_by_name | scripts | commands | messages | set(DATA_MODULES) | set(USED_BY_TESTS)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -10,11 +9,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidelog.cli.local_cluster import HOST, PR_SET_PDEATHSIG, STOP_SECONDS_MAX
+from tidelog.cli.local_cluster import HOST, STOP_SECONDS_MAX
+from tidelog.server.forking import die_with_parent
 
 
 class NodeFailed(Exception):
@@ -36,13 +37,6 @@ class DemoNode:
     def __enter__(self) -> Self:
         # Told to end by whom ever, it cleans up as at Ctrl-C.
         self._old_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        parent = os.getpid()
-
-        def die_with_the_demo() -> None:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(1)
-
         # A process group of its own: Ctrl-C is the demo's, which then stops the node.
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from tidelog.cli import main; main()", *self._arguments],
@@ -51,7 +45,7 @@ class DemoNode:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            preexec_fn=die_with_the_demo,
+            preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
         )
         try:
             assert self._process.stdout is not None

@@ -7,7 +7,6 @@ refused connection proves its death.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import re
@@ -25,6 +24,7 @@ from tidelog.disk import RealDisk
 from tidelog.env import AlreadyLocked
 from tidelog.log.log_dir import LOCK
 from tidelog.metadata.format import random_uuid
+from tidelog.server.forking import fork
 from tidelog.types import format_uuid
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ MARKER = "cluster.properties"
 READY_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 30
 POLL_SECONDS = 0.02
-PR_SET_PDEATHSIG = 1
 
 Say = Callable[[str], object]
 
@@ -84,7 +83,8 @@ class LocalCluster:
             from tidelog.server.run import run
 
             for node in self.nodes:
-                self._running[_fork(node, partial(run, cluster_id=self._cluster_id))] = node
+                served = partial(run, node.config, cluster_id=self._cluster_id)
+                self._running[fork(served, node.log)] = node
             self._wait_until_ready(say)
             count = f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}"
             say(f"Tidelog is ready at {self.bootstrap_servers} ({count}, data in {self.data_dir})")
@@ -256,35 +256,6 @@ class LocalCluster:
 
 def _raise_stop(number: int, frame: object) -> None:
     raise Stop
-
-
-def _fork(node: Node, run: Callable[[BrokerConfig], int]) -> int:
-    """The child's process id; the child itself never returns."""
-    parent = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process_id = os.fork()
-    if process_id:
-        return process_id
-    code = 1
-    try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before we could ask to be told
-            os._exit(1)
-        # Ctrl-C reaches the whole group; the parent passes it on, as SIGTERM, once.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        descriptor = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
-        os.close(descriptor)
-        code = run(node.config)
-    except BaseException as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 def _last_line(log: Path) -> str:

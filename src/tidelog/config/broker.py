@@ -120,26 +120,31 @@ class BrokerConfig(
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
         """What a broker registers: where clients and other brokers find it."""
-        if self.advertised_listeners is None:
-            listed = list(self.bound_endpoints)
-        else:
-            listed = parse_endpoints(
-                "advertised.listeners", self.advertised_listeners, self.security_protocols
-            )
+        listed = self._advertised
         return tuple(
             endpoint._replace(host=endpoint.host or self.host_name)
-            for endpoint in listed
+            for endpoint in (self.bound_endpoints if listed is None else listed)
             if endpoint.name not in self.controller_names
         )
 
     @property
+    def _advertised(self) -> list[Endpoint] | None:
+        if self.advertised_listeners is None:
+            return None
+        return parse_endpoints(
+            "advertised.listeners", self.advertised_listeners, self.security_protocols
+        )
+
+    @property
     def controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """What a controller registers."""
-        return tuple(
-            endpoint._replace(host=endpoint.host or self.host_name)
+        """What a controller registers: what is advertised, or else where it listens."""
+        advertised = {endpoint.name: endpoint for endpoint in self._advertised or ()}
+        found = (
+            advertised.get(endpoint.name, endpoint)
             for endpoint in self.bound_endpoints
             if endpoint.name in self.controller_names
         )
+        return tuple(point._replace(host=point.host or self.host_name) for point in found)
 
     @property
     def inter_broker_name(self) -> str:

@@ -72,6 +72,16 @@ def test_endpoints():
     assert node.bound_endpoints[0].host == "::1"
 
 
+def test_a_controllers_listener_may_be_advertised_elsewhere_too():
+    both = "PLAINTEXT://a:1,CONTROLLER://b:2"
+    assert config(advertised_listeners=both).controller_endpoints == (
+        Endpoint("CONTROLLER", "b", 2),
+    )
+    assert config(advertised_listeners=both).advertised_endpoints == (
+        Endpoint("PLAINTEXT", "a", 1),
+    )
+
+
 def test_without_listeners_nobody_outside_gets_in():
     node = BrokerConfig.from_properties(
         {

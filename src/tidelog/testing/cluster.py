@@ -1,0 +1,300 @@
+"""A cluster of real nodes for a test: processes to kill, and a network to cut."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Collection, Mapping
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tidelog.testing.layout import PORTS_A_NODE, Layout
+from tidelog.testing.observer import Observer
+from tidelog.testing.ports import BLOCK, Ports
+from tidelog.testing.processes import NurseryFailed, NurseryProcess
+
+NODES_MAX = BLOCK // PORTS_A_NODE
+SECONDS_MAX = 60.0
+"""What waiting may take, unless it is told otherwise."""
+LOG_LINES = 20
+LOG_PREFIX = re.compile(r"^\S+ \S+ [A-Z]+ +\S+ ")
+
+
+class ClusterError(Exception):
+    """What cannot be done now, or did not happen in time, and what is known about it."""
+
+
+class State(Enum):
+    """Of a node."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DOWN = "down"
+
+
+class Cluster:
+    """Nodes 1 to N on this machine, each a broker and a controller in a process of its own.
+
+    `configs` are broker configs under Kafka's names, the same for every node. Without a `data_dir`
+    the data is temporary. A cluster belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        configs: Mapping[str, str] | None = None,
+        data_dir: Path | str | None = None,
+    ) -> None:
+        if not 1 <= nodes <= NODES_MAX:
+            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {nodes}")
+        self.nodes = tuple(range(1, nodes + 1))
+        self._configs = {name: str(value) for name, value in (configs or {}).items()}
+        self._is_temporary = data_dir is None
+        self._data_dir = data_dir
+        self._states = dict.fromkeys(self.nodes, State.DOWN)
+        self._isolated: frozenset[int] = frozenset()
+        self._process_ids: dict[int, int] = {}
+        self._nursery: NurseryProcess | None = None
+
+    # The whole.
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of all nodes, running or not, for a client's configuration."""
+        return ",".join(self.address(node) for node in self.nodes)
+
+    def address(self, node: int) -> str:
+        """Where clients find one node, isolated or not: `127.0.0.1:PORT`."""
+        self._require(node, *State)
+        return self._layout.address(node)
+
+    def __enter__(self) -> Self:
+        self._ports = Ports(len(self.nodes) * PORTS_A_NODE)
+        self._layout = Layout(len(self.nodes), self._ports.numbers)
+        self.directory = Path(self._data_dir or tempfile.mkdtemp(prefix="tidelog-testing-"))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._cluster_id = known_cluster_id(self.directory)
+            self._nursery = NurseryProcess()
+            if len(self.nodes) > 1:
+                log = str(self.directory / "proxy.log")
+                self._tell("proxy", routes=self._layout.routes, log=log)
+            self.start(*self.nodes)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill every node, and remove temporary data."""
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+            self._ports.release()
+        self._states = dict.fromkeys(self.nodes, State.DOWN)
+        if self._is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Processes.
+
+    def start(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
+        """Start nodes that are down, and wait until each is in service."""
+        self._require_all(nodes, State.DOWN)
+        for node in nodes:
+            self._process_ids[node] = self._tell(
+                "start",
+                node=node,
+                properties=self._layout.properties(node, self.directory, self._configs),
+                cluster_id=self._cluster_id,
+                log=str(self.log(node)),
+            )
+            self._states[node] = State.RUNNING
+        self._wait_until_serving(set(nodes), timeout)
+
+    def stop(self, node: int) -> None:
+        """SIGTERM: the node hands over what it leads, stops cleanly, and is gone."""
+        self._require(node, State.RUNNING)
+        self._signal(node, signal.SIGTERM)
+        self._wait_for_end(node)
+
+    def kill(self, node: int) -> None:
+        """kill -9: the process is gone, with all that it had not written."""
+        self._require(node, State.RUNNING, State.PAUSED)
+        self._signal(node, signal.SIGKILL)
+        self._wait_for_end(node)
+
+    def restart(self, node: int, *, timeout: float = SECONDS_MAX) -> None:
+        """Stop the node, unless it is down, and start it."""
+        if self._states[self._known(node)] is not State.DOWN:
+            self.stop(node)
+        self.start(node, timeout=timeout)
+
+    def pause(self, node: int) -> None:
+        """SIGSTOP: the process stands still, its connections stay open. As a long pause of
+        a garbage collector, or a virtual machine that is moved."""
+        self._require(node, State.RUNNING)
+        self._signal(node, signal.SIGSTOP)
+        self._states[node] = State.PAUSED
+
+    def resume(self, node: int) -> None:
+        """SIGCONT, after a pause."""
+        self._require(node, State.PAUSED)
+        self._signal(node, signal.SIGCONT)
+        self._states[node] = State.RUNNING
+
+    def _wait_for_end(self, node: int) -> None:
+        self._tell("wait", node=node)
+        self._states[node] = State.DOWN
+
+    # The network.
+
+    def isolate(self, node: int) -> None:
+        """Nothing passes between this node and the others any more, in neither direction; clients
+        still reach it. Connections stand still, as if a cable were out."""
+        self._require(node, *State)
+        if len(self.nodes) == 1:
+            raise ClusterError("a node alone has nobody to be isolated from")
+        self._set_isolated(self._isolated | {node})
+
+    def heal(self) -> None:
+        """Everything passes again."""
+        self._set_isolated(frozenset())
+
+    def _set_isolated(self, nodes: frozenset[int]) -> None:
+        if len(self.nodes) > 1:
+            self._tell("isolate", nodes=sorted(nodes))
+        self._isolated = nodes
+
+    # What it looks like.
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic, and wait until every replica is in sync. By default there are three
+        replicas, or as many as there are nodes."""
+        factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
+        self._observer().create_topic(topic, partitions, factor, configs or {})
+        self.wait_isr(topic)
+
+    def leader(self, topic: str, partition: int = 0, *, timeout: float = SECONDS_MAX) -> int:
+        """The node that leads a partition, as soon as one does that is not down."""
+        down = [node for node, state in self._states.items() if state is State.DOWN]
+        return self._observer().leader(topic, partition, down, timeout)
+
+    def controller(self, *, timeout: float = SECONDS_MAX) -> int:
+        """The node that is the active controller, as soon as one is."""
+        return self._observer().controller(timeout)
+
+    def isr(self, topic: str, partition: int = 0) -> set[int]:
+        """The nodes that are in sync."""
+        return set(self._observer().partitions(topic)[partition].isr)
+
+    def wait_isr(
+        self,
+        topic: str,
+        partition: int | None = None,
+        isr: Collection[int] | None = None,
+        *,
+        timeout: float = SECONDS_MAX,
+    ) -> None:
+        """Until the in-sync replicas are these, or all; of a partition, or of all of the topic."""
+        self._observer().wait_isr(topic, partition, isr, timeout)
+
+    def log(self, node: int) -> Path:
+        """What the node has logged."""
+        return self.directory / f"node-{self._known(node)}.log"
+
+    def _observer(self) -> Observer:
+        """Asks nodes that can be expected to know: an isolated one remembers old times."""
+        running = [node for node in self.nodes if self._states[node] is State.RUNNING]
+        well = [node for node in running if node not in self._isolated]
+        if not running:
+            raise ClusterError("no node is running")
+        return Observer([self.address(node) for node in well or running])
+
+    # Within.
+
+    def _wait_until_serving(self, wanted: set[int], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        observer = self._observer()
+        while not observer.are_serving(wanted):
+            ended = {int(node): code for node, code in self._tell("ended").items()}
+            for node in sorted(wanted & ended.keys()):
+                self._states[node] = State.DOWN
+                raise ClusterError(f"node {node} ended with {ended[node]}: {self.last_line(node)}")
+            if time.monotonic() > deadline:
+                listed = ", ".join(map(str, sorted(wanted)))
+                tails = "; ".join(f"node {node}: {self.last_line(node)}" for node in sorted(wanted))
+                raise ClusterError(f"node {listed} did not serve within {timeout} s: {tails}")
+
+    def last_line(self, node: int) -> str:
+        """What a node said last, without time, level and logger."""
+        lines = self.tail(node)
+        return LOG_PREFIX.sub("", lines[-1]) if lines else "it said nothing"
+
+    def tail(self, node: int, lines: int = LOG_LINES) -> list[str]:
+        """The last lines of a node's log."""
+        try:
+            return self.log(node).read_text("utf-8", "replace").splitlines()[-lines:]
+        except OSError:
+            return []
+
+    def _tell(self, do: str, **arguments: object) -> Any:
+        if self._nursery is None:
+            raise ClusterError("the cluster is not started: use it in a with block")
+        try:
+            return self._nursery.tell(do, **arguments)
+        except NurseryFailed as error:
+            raise ClusterError(str(error)) from None
+
+    def _signal(self, node: int, number: signal.Signals) -> None:
+        try:
+            os.kill(self._process_ids[node], number)
+        except ProcessLookupError:
+            raise ClusterError(f"node {node} has ended: {self.last_line(node)}") from None
+
+    def _known(self, node: int) -> int:
+        if node not in self._states:
+            raise ValueError(f"there is no node {node}: the nodes are 1 to {len(self.nodes)}")
+        return node
+
+    def _require(self, node: int, *states: State) -> None:
+        if self._nursery is None:
+            raise ClusterError("the cluster is not started: use it in a with block")
+        if self._states[self._known(node)] not in states:
+            raise ClusterError(f"node {node} is {self._states[node].value}")
+
+    def _require_all(self, nodes: Collection[int], *states: State) -> None:
+        for node in nodes:
+            self._require(node, *states)
+
+
+def known_cluster_id(directory: Path) -> str:
+    """That of the data in a directory, or a new one."""
+    from tidelog.log.checkpoint import parse_meta_properties
+    from tidelog.metadata.format import random_uuid
+    from tidelog.types import format_uuid
+
+    for path in sorted(directory.glob("node-*/meta.properties")):
+        return parse_meta_properties(str(path), path.read_bytes()).cluster_id
+    return format_uuid(random_uuid(random.SystemRandom()))

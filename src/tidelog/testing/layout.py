@@ -1,0 +1,77 @@
+"""Where the nodes of a test cluster listen, and the properties that say so.
+
+A node has three listeners. Clients reach the first directly; the other two, for brokers and for
+controllers, are advertised at the ports of the proxy, so that what nodes say to each other runs
+through it, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.testing.ports import HOST
+from tidelog.testing.proxy import Route
+
+PORTS_A_NODE = 5
+
+
+class NodePorts(NamedTuple):
+    """A node's ports: its listeners', and those of the proxy that lead to two of them."""
+
+    client: int
+    broker: int
+    controller: int
+    proxied_broker: int
+    proxied_controller: int
+
+
+class Layout:
+    """The nodes 1 to N, each of them a broker and a controller."""
+
+    def __init__(self, nodes: int, ports: list[int]) -> None:
+        self.ports = {
+            node: NodePorts(*ports[(node - 1) * PORTS_A_NODE : node * PORTS_A_NODE])
+            for node in range(1, nodes + 1)
+        }
+
+    def address(self, node: int) -> str:
+        """Where clients find a node."""
+        return f"{HOST}:{self.ports[node].client}"
+
+    @property
+    def routes(self) -> list[Route]:
+        """What the proxy is to carry."""
+        return [
+            route
+            for node, ports in self.ports.items()
+            for route in (
+                Route(node, ports.proxied_broker, ports.broker),
+                Route(node, ports.proxied_controller, ports.controller),
+            )
+        ]
+
+    def properties(self, node: int, folder: Path, configs: Mapping[str, str]) -> dict[str, str]:
+        """A node's server.properties; what is given wins over defaults, not over addresses."""
+        ports, replicas = self.ports[node], str(min(len(self.ports), 3))
+        client = f"PLAINTEXT://{HOST}:{ports.client}"
+        voters = (f"{one}@{HOST}:{its.proxied_controller}" for one, its in self.ports.items())
+        return {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": "2" if len(self.ports) > 2 else "1",
+            **configs,
+            "process.roles": "broker,controller",
+            "node.id": str(node),
+            "listeners": f"{client},BROKER://{HOST}:{ports.broker},"
+            f"CONTROLLER://{HOST}:{ports.controller}",
+            "advertised.listeners": f"{client},BROKER://{HOST}:{ports.proxied_broker},"
+            f"CONTROLLER://{HOST}:{ports.proxied_controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKER:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "BROKER",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(voters),
+            "log.dirs": str(folder / f"node-{node}"),
+        }
