@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ def command(properties: Path, override: tuple[str, ...]) -> None:
     An empty log directory is formatted. The node runs until Ctrl-C or SIGTERM, and then
     finishes what it has begun.
     """
+    gc.disable()  # what a start makes stays; run() switches the collector on
     config = configure(properties, override)
     warn_of_unused(config)
     from tidelog.server.run import run

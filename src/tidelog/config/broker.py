@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tidelog.config.broker_log import CleanerSettings, LogSettings, ReplicationSettings
@@ -23,7 +23,7 @@ from tidelog.config.unused import UNUSED
 from tidelog.config.valid import Value
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class BrokerConfig(
     ServerSettings,
     QuorumSettings,
@@ -34,12 +34,17 @@ class BrokerConfig(
 ):
     """All keys, typed, under their names in snake case: `config.log_segment_bytes`."""
 
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str]
     """What the file said, for those who ask where a value comes from."""
     unused: tuple[str, ...] = ()
     """Kafka's keys in the file that have no meaning here; whoever starts the node says so."""
     host_name: str = "localhost"
     """What an advertised listener without a host is called."""
+
+    def __init__(self, **values: Any) -> None:
+        # One written for 250 fields takes a start longer to make than to use. A field without
+        # a value has the class's.
+        vars(self).update(values)
 
     @classmethod
     def from_properties(

@@ -19,7 +19,7 @@ from tidelog.config.definition import LONG_MAX
 from tidelog.config.valid import AtLeast, Between, Items, OneOf
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LogSettings:
     """Directories, segments, flushing, retention."""
 
@@ -143,7 +143,7 @@ class LogSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class CleanerSettings:
     """Compaction."""
 
@@ -183,7 +183,7 @@ class CleanerSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ReplicationSettings:
     """Topics by default, replicas, fetches, leaders."""
 

@@ -19,7 +19,7 @@ from tidelog.config.definition import INT_MAX
 from tidelog.config.valid import AtLeast, Items, Servers, Voters
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ServerSettings:
     """Identity, listeners, connections, requests."""
 
@@ -88,7 +88,7 @@ class ServerSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class QuorumSettings:
     """The metadata quorum and its log."""
 
@@ -165,7 +165,7 @@ class QuorumSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class CoordinatorSettings:
     """The internal topics of groups and transactions, and how long these remember."""
 

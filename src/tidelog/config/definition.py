@@ -7,9 +7,8 @@ type or says, in the words of Kafka's own refusals, what is allowed instead.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.config.valid import Items, Valid, Value, format_value
 
@@ -47,8 +46,7 @@ class UpdateMode(Enum):
 INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """A broker's key that gives a topic's key its default; in another unit perhaps."""
 
     name: str
@@ -56,8 +54,7 @@ class Synonym:
     """The topic's value is this many times the broker's: hours and minutes to milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
+class ConfigKey(NamedTuple):
     """One key. `default` is of the key's type; without one the key must be given."""
 
     name: str

@@ -4,9 +4,7 @@ describes itself twice: as Kafka's documentation shows it, and in plain words.""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Value = bool | str | int | float | tuple[str, ...] | None
 """What a key holds, by its type."""
@@ -28,8 +26,7 @@ class Valid(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(NamedTuple):
     minimum: int
 
     def complaint(self, name: str, value: Any) -> str | None:
@@ -45,8 +42,7 @@ class AtLeast:
         return f"[{self.minimum},...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(NamedTuple):
     """Both ends are allowed, and the exception if there is one."""
 
     minimum: int
@@ -76,8 +72,7 @@ class Between:
         return f"[{self.minimum},...,{self.maximum}]{self._exception()}"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(NamedTuple):
     choices: tuple[str, ...]
 
     def complaint(self, name: str, value: Any) -> str | None:
@@ -93,7 +88,6 @@ class OneOf:
         return f"[{', '.join(self.choices)}]"
 
 
-@dataclass(frozen=True, slots=True)
 class NonNull:
     """Any text, the empty one too; there is always one."""
 
@@ -107,8 +101,7 @@ class NonNull:
         return "non-null string"
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(NamedTuple):
     """A list whose items are, with choices, among these. One that is there twice counts once."""
 
     choices: tuple[str, ...] = ()
@@ -136,7 +129,6 @@ class Items:
         return f"[{', '.join(self.choices)}]" if self.choices else ""
 
 
-@dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
     """`partition:broker` items, or `*` alone for all."""
 
@@ -155,7 +147,6 @@ class ThrottledReplicas:
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
-@dataclass(frozen=True, slots=True)
 class Voters:
     """id@host:port items; none where the quorum is dynamic."""
 
@@ -174,7 +165,6 @@ class Voters:
         return "non-empty list"
 
 
-@dataclass(frozen=True, slots=True)
 class Servers:
     """host:port items; none where the quorum is static."""
 
@@ -213,6 +203,8 @@ def java_double(value: float) -> str:
     """Double.toString, which turns to E notation outside [10^-3, 10^7)."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal  # a default of this kind is rare, and the import is not cheap
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     fraction = "".join(map(str, digits[1:])) or "0"

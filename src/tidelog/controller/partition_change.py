@@ -52,7 +52,7 @@ class Target(NamedTuple):
 NO_TARGET = Target()
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class PartitionChange:
     """One change of one partition."""
 

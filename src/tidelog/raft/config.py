@@ -9,7 +9,7 @@ from tidelog.raft.types import Address
 from tidelog.wire.messages.control_records import Endpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RaftConfig:
     """What a node knows of the quorum before it has read anything."""
 

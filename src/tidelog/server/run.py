@@ -60,10 +60,11 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, shell.stop)
-    # What is alive now lives as long as the process: the collector need not look at it again.
-    gc.collect()
+    # What is alive now lives as long as the process: the collector need not look at it again,
+    # nor even once: next to nothing of it is garbage.
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS)
+    gc.enable()
     shell.start()
     log.info(
         "node %d of cluster %s serves %d partitions at %s",
