@@ -17,6 +17,8 @@ setup(
                 "src/tidelog/wire/_crc32c.h",
                 "src/tidelog/wire/_records_accept.pxi",
                 "src/tidelog/wire/_records_assign.pxi",
+                "src/tidelog/wire/_records_batches.pxi",
+                "src/tidelog/wire/_records_columns.pxi",
                 "src/tidelog/wire/_records_decode.pxi",
                 "src/tidelog/wire/_records_encode.pxi",
                 "src/tidelog/wire/_records_parse.pxi",

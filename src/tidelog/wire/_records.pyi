@@ -50,6 +50,9 @@ def assign_rows(
     placements: Sequence[Placement],
     /,
 ) -> AssignedRows: ...
+def skip_batches(
+    batches: Buffer, position: int, next_offset: int, attributes: int, check_crc: bool, /
+) -> tuple[int, int]: ...
 
 class ColumnDecoder:
     def __init__(self, wanted: int, rows_max: int, bytes_max: int, /) -> None: ...
@@ -66,4 +69,14 @@ class ColumnDecoder:
         end_offset: int,
     ) -> None: ...
     def fill(self) -> bool: ...
+    def feed_plain(
+        self,
+        batches: Buffer,
+        position: int,
+        next_offset: int,
+        start_offset: int,
+        end_offset: int,
+        attributes: int,
+        check_crc: bool,
+    ) -> tuple[int, int]: ...
     def take(self) -> Columns: ...

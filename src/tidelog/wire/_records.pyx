@@ -7,7 +7,13 @@ sums are made in unsigned 64 bits, where they wrap as Java's do. The twin refuse
 input for the same reason, and the tests hold the two together.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
@@ -67,6 +73,8 @@ include "_records_parse.pxi"
 include "_records_validate.pxi"
 include "_records_accept.pxi"
 include "_records_produce.pxi"
+include "_records_columns.pxi"
+include "_records_batches.pxi"
 include "_records_decode.pxi"
 include "_records_encode.pxi"
 include "_records_assign.pxi"

@@ -9,95 +9,8 @@ cdef enum:
     WANT_VALUE = 8
     WANT_HEADERS = 16
     HEADER_COST = 8  # records_twin_columns.HEADER_COST
+    APPEND_TIME = 8  # an attribute: max_timestamp is the time of every record
     FULL = -1  # no flaw: the decoder has no room for the next row
-
-
-cdef class Growing:
-    """Memory that grows and is kept for the decoder's life. What was written is copied out at
-    the end: fresh memory of a guessed size would cost more, in page faults."""
-    cdef uint8_t* start
-    cdef Py_ssize_t capacity
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.start)
-
-    cdef int reserve(self, Py_ssize_t size) except -1:
-        cdef void* moved
-        if size <= self.capacity:
-            return 0
-        size = max(size, self.capacity + (self.capacity >> 1), 256)
-        moved = PyMem_RawRealloc(self.start, size)
-        if moved == NULL:
-            raise MemoryError
-        self.start = <uint8_t*>moved
-        self.capacity = size
-        return 0
-
-    cdef bytes copy(self, Py_ssize_t size):
-        assert size <= self.capacity
-        return PyBytes_FromStringAndSize(<const char*>self.start, size)
-
-
-cdef struct Binary:
-    # The pointers of a BinaryGrowing, as the loop uses them.
-    int32_t* offsets
-    uint8_t* data
-    uint8_t* validity
-    int64_t rows
-    int64_t size
-    int64_t nulls
-
-
-cdef inline void append_field(Binary* column, Field field) noexcept nogil:
-    if field.start == NULL:
-        column.validity[column.rows >> 3] &= <uint8_t>~(1 << (column.rows & 7))
-        column.nulls += 1
-    else:
-        memcpy(column.data + column.size, field.start, field.size)
-        column.size += field.size
-    column.rows += 1
-    column.offsets[column.rows] = <int32_t>column.size
-
-
-cdef class BinaryGrowing:
-    """A binary column that grows."""
-    cdef Growing offsets, data, validity
-    cdef Binary at
-
-    def __cinit__(self):
-        self.offsets = Growing()
-        self.data = Growing()
-        self.validity = Growing()
-
-    cdef int reserve(self, int64_t rows, int64_t size) except -1:
-        cdef Py_ssize_t validity_before = self.validity.capacity
-        rows += self.at.rows
-        self.offsets.reserve((rows + 1) * 4)
-        self.data.reserve(self.at.size + size)
-        self.validity.reserve((rows >> 3) + 1)
-        # Valid until found null: nulls are the rarer.
-        memset(self.validity.start + validity_before, 0xFF,
-               self.validity.capacity - validity_before)
-        self.at.offsets = <int32_t*>self.offsets.start
-        self.at.data = self.data.start
-        self.at.validity = self.validity.start
-        self.at.offsets[0] = 0
-        return 0
-
-    cdef object take(self):
-        cdef int64_t rows = self.at.rows
-        self.reserve(0, 0)
-        validity = None
-        if self.at.nulls:
-            if rows & 7:
-                self.at.validity[rows >> 3] &= <uint8_t>((1 << (rows & 7)) - 1)
-            validity = self.validity.copy((rows + 7) >> 3)
-            memset(self.at.validity, 0xFF, (rows + 7) >> 3)
-        column = BinaryColumn(
-            self.offsets.copy((rows + 1) * 4), self.data.copy(self.at.size), validity, self.at.nulls
-        )
-        self.at.rows = self.at.size = self.at.nulls = 0
-        return column
 
 
 cdef class ColumnDecoder:
@@ -194,6 +107,73 @@ cdef class ColumnDecoder:
             raise CorruptRecords(outcome, index, position)
         return True
 
+    def feed_plain(
+        self,
+        batches,
+        int64_t position,
+        int64_t next_offset,
+        int64_t start_offset,
+        int64_t end_offset,
+        int attributes,
+        bint check_crc,
+    ):
+        # The lock is held: some megabytes take a millisecond, and nobody changes them meanwhile.
+        cdef BatchHead head
+        cdef const uint8_t* at
+        assert not self.running, "a decoder belongs to one thread at a time"
+        assert self.index == self.count, "the batch before is not decoded to its end"
+        self.forget()
+        PyObject_GetBuffer(batches, &self.view, PyBUF_SIMPLE)
+        self.fed = True
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        try:
+            while 0 <= position < self.view.len:
+                at = <const uint8_t*>self.view.buf + position
+                if not read_head(at, self.view.len - position, next_offset, &head):
+                    break
+                if head.attributes != attributes or head.base_offset >= end_offset:
+                    break
+                if check_crc and not crc_is_right(at, head.size):
+                    break
+                if head.next_offset > start_offset and not self.decode_plain(at, &head):
+                    break
+                position += head.size
+                next_offset = head.next_offset
+        finally:
+            self.forget()
+        return position, next_offset
+
+    cdef bint decode_plain(self, const uint8_t* at, BatchHead* head) except -1:
+        """All records of a batch or, where it is flawed or needs more room, none."""
+        cdef int64_t row_count = self.row_count
+        cdef int64_t byte_count = self.byte_count
+        cdef Binary keys = self.keys.at
+        cdef Binary values = self.values.at
+        cdef Binary header_keys = self.header_keys.at
+        cdef Binary header_values = self.header_values.at
+        if head.count > self.rows_max - row_count or head.size > self.bytes_max - byte_count:
+            return False
+        self.at = at + HEADER_SIZE
+        self.end = at + head.size
+        self.index = 0
+        self.count = max(head.count, 0)
+        self.base_offset = head.base_offset
+        self.base_timestamp = head.base_timestamp
+        self.appended = head.attributes & APPEND_TIME
+        self.append_timestamp = head.max_timestamp
+        self.reserve()
+        if self.run() == NONE:
+            return True
+        self.index = self.count = 0
+        self.row_count = row_count
+        self.byte_count = byte_count
+        self.keys.cut(&keys)
+        self.values.cut(&values)
+        self.header_keys.cut(&header_keys)
+        self.header_values.cut(&header_values)
+        return False
+
     cdef int reserve(self) except -1:
         cdef int64_t left = self.end - self.at
         cdef int64_t rows = min(
@@ -275,9 +255,9 @@ cdef class ColumnDecoder:
         cdef int wanted = self.wanted
         offsets = timestamps = keys = values = headers = None
         if wanted & WANT_OFFSET:
-            offsets = self.offsets.copy(rows * 8)
+            offsets = self.offsets.take(rows * 8)
         if wanted & WANT_TIMESTAMP:
-            timestamps = self.timestamps.copy(rows * 8)
+            timestamps = self.timestamps.take(rows * 8)
         if wanted & WANT_KEY:
             keys = self.keys.take()
         if wanted & WANT_VALUE:
@@ -286,7 +266,7 @@ cdef class ColumnDecoder:
             self.header_offsets.reserve(4)
             (<int32_t*>self.header_offsets.start)[0] = 0
             headers = HeadersColumn(
-                self.header_offsets.copy((rows + 1) * 4),
+                self.header_offsets.take((rows + 1) * 4),
                 self.header_keys.at.rows,
                 self.header_keys.take(),
                 self.header_values.take(),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 
-from tidelog.wire import records_twin
 from tidelog.wire.records_types import RecordsModule
 
 
 def _choose() -> RecordsModule:
     # Tests run the twin on purpose, and need no warning.
     if os.environ.get("TIDELOG_PURE") == "1":
-        return records_twin
+        return _twin()
     try:
         from tidelog.wire import _records
     except ImportError:
@@ -22,8 +21,15 @@ def _choose() -> RecordsModule:
             RuntimeWarning,
             stacklevel=2,
         )
-        return records_twin
+        return _twin()
     return _records
+
+
+def _twin() -> RecordsModule:
+    # Whoever has the compiled module need not wait for its import.
+    from tidelog.wire import records_twin
+
+    return records_twin
 
 
 implementation = _choose()
@@ -35,4 +41,5 @@ parse_produce = implementation.parse_produce
 walk_records = implementation.walk_records
 encode_records = implementation.encode_records
 assign_rows = implementation.assign_rows
+skip_batches = implementation.skip_batches
 ColumnDecoder = implementation.ColumnDecoder

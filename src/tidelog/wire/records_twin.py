@@ -19,6 +19,7 @@ from tidelog.wire.batch_header import (
     MAGIC,
 )
 from tidelog.wire.records_twin_assign import assign_rows
+from tidelog.wire.records_twin_batches import crc32c, skip_batches
 from tidelog.wire.records_twin_columns import ColumnDecoder, encode_records
 from tidelog.wire.records_twin_parse import Flawed, parse_record, wrap_int64
 from tidelog.wire.records_types import (
@@ -41,20 +42,13 @@ __all__ = [
     "crc32c",
     "encode_records",
     "parse_produce",
+    "skip_batches",
     "validate_records",
     "walk_records",
 ]
 
 UNUSUAL_ATTRIBUTES = COMPRESSION_MASK | CONTROL | DELETE_HORIZON
 """The codec, a control batch, a delete horizon: what has one of these is looked at closely."""
-
-
-def crc32c(data: Buffer, value: int = 0, /) -> int:
-    """CRC-32C of data, going on from value."""
-    # The package takes some 80 ms to import: only whom it serves shall wait for it.
-    from crc32c import crc32c as extend
-
-    return extend(data, value)
 
 
 def validate_records(

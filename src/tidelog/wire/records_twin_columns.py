@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Literal
 
+from tidelog.wire.batch_header import HEADER, LOG_APPEND_TIME
+from tidelog.wire.records_twin_batches import BatchHead, read_head
 from tidelog.wire.records_twin_parse import (
     Flawed,
     Header,
@@ -47,6 +49,10 @@ class _BinaryRows:
         else:
             self.data += field
         self.offsets.append(len(self.data))
+
+    def cut(self, rows: int, size: int, nulls: int) -> None:
+        """Back to fewer rows."""
+        del self.offsets[rows + 1 :], self.data[size:], self.nulls[nulls:]
 
     def column(self) -> BinaryColumn:
         rows = len(self.offsets) - 1
@@ -153,6 +159,57 @@ class ColumnDecoder:
             self._header_values.append(header_value)
         self._header_offsets.append(len(self._header_keys.offsets) - 1)
         return True
+
+    def feed_plain(
+        self,
+        batches: Buffer,
+        position: int,
+        next_offset: int,
+        start_offset: int,
+        end_offset: int,
+        attributes: int,
+        check_crc: bool,
+    ) -> tuple[int, int]:
+        """Decode whole batches up to one that needs a closer look."""
+        assert self._index == self._count, "the batch before is not decoded to its end"
+        view = memoryview(batches)
+        self._start_offset, self._end_offset = start_offset, end_offset
+        while (head := read_head(view, position, next_offset)) is not None:
+            if head.attributes != attributes or head.base_offset >= end_offset:
+                break
+            if check_crc and not head.crc_is_right():
+                break
+            if head.next_offset > start_offset and not self._decode_plain(head):
+                break
+            position += len(head.batch)
+            next_offset = head.next_offset
+        self._forget()
+        return position, next_offset
+
+    def _decode_plain(self, head: BatchHead) -> bool:
+        """All records of a batch or, where it is flawed or needs more room, none."""
+        size = len(head.batch)
+        if head.record_count > self._rows_max - self._rows or size > self._bytes_max - self._bytes:
+            return False
+        binaries = (self._keys, self._values, self._header_keys, self._header_values)
+        before = [(len(b.offsets) - 1, len(b.data), len(b.nulls)) for b in binaries]
+        rows, taken = self._rows, self._bytes
+        self._block = bytes(head.batch[HEADER.size :])
+        self._position = self._index = 0
+        self._count = max(head.record_count, 0)
+        self._base_offset, self._base_timestamp = head.base_offset, head.base_timestamp
+        self._append_timestamp = head.max_timestamp if head.attributes & LOG_APPEND_TIME else None
+        try:
+            if self._fill():
+                return True
+        except Flawed:
+            pass
+        self._index = self._count = 0
+        self._rows, self._bytes = rows, taken
+        del self._offsets[rows:], self._timestamps[rows:], self._header_offsets[rows + 1 :]
+        for binary, sizes in zip(binaries, before, strict=True):
+            binary.cut(*sizes)
+        return False
 
     def _size(self, key: bytes | None, value: bytes | None, headers: list[Header]) -> int:
         size = 0

@@ -243,8 +243,23 @@ class ColumnDecoder(Protocol):
         """Decode on. True: the batch is done; False: full, take the columns and go on.
         Raises CorruptRecords, after which the batch is forgotten and its rows so far remain."""
 
+    def feed_plain(
+        self,
+        batches: Buffer,
+        position: int,
+        next_offset: int,
+        start_offset: int,
+        end_offset: int,
+        attributes: int,
+        check_crc: bool,
+    ) -> tuple[int, int]:
+        """Decode whole batches, with their headers, from position on: those that are sound, that
+        have exactly these attributes (0, or LogAppendTime's bit) and that there is room for.
+        Returns where it stopped, and which offset comes next. What lies there has to be looked
+        at more closely, and may be the end."""
+
     def take(self) -> Columns:
-        """The columns, as bytes of their own; the decoder starts anew."""
+        """The columns, in memory of their own; the decoder starts anew."""
 
 
 class SingleProduce(Protocol):
@@ -349,5 +364,18 @@ class RecordsModule(Protocol):
         """Give each row its partition: the chosen one, or its key's, or the one whose turn it
         is. topics holds indexes of placements (native int32), and may be left out if there is
         but one. ValueError if the columns contradict themselves."""
+
+    def skip_batches(
+        self,
+        batches: Buffer,
+        position: int,
+        next_offset: int,
+        attributes: int,
+        check_crc: bool,
+        /,
+    ) -> tuple[int, int]:
+        """Pass over whole batches by their headers, but none with one of these attributes.
+        Returns where it stopped, and which offset comes next. What lies there has to be looked
+        at more closely, and may be the end."""
 
     def ColumnDecoder(self, wanted: int, rows_max: int, bytes_max: int, /) -> ColumnDecoder: ...

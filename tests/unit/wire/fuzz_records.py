@@ -78,6 +78,14 @@ def feed(module: RecordsModule, block: bytes, count: int, rng: random.Random) ->
             while not decoder.fill():
                 encode(module, decoder.take())
     encode(module, decoder.take())
+    log = batch + batch[: rng.randrange(len(batch))]
+    decoder.feed_plain(exact(log), 0, 0, 0, 1000, 0, rng.random() < 0.5)
+    module.skip_batches(exact(log), 0, 0, 0, False)
+    at = rng.randrange(len(log))
+    log[at : at + 8] = rng.randbytes(8)
+    decoder.feed_plain(exact(log), rng.choice([0, 3, len(log) + 1]), 0, 0, 1000, 0, False)
+    module.skip_batches(exact(log), 0, 0, 0, False)
+    encode(module, decoder.take())
 
 
 def encode(module: RecordsModule, columns: Columns) -> None:
