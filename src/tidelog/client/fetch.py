@@ -24,6 +24,7 @@ from tidelog.client.routing import (
 from tidelog.client.steps import Abandon, Ask, Steps, finish, start
 from tidelog.errors import ErrorCode
 from tidelog.types import Offset
+from tidelog.wire import records
 from tidelog.wire.batch import BatchWalk, FlawKind, RecordBatch
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.fetch import (
@@ -38,6 +39,9 @@ MAX_BYTES = 50 << 20
 PARTITION_MAX_BYTES = 1 << 20
 MAX_WAIT_MS = 500
 OFFSET_END_MAX: Offset = (1 << 63) - 1
+OFFSET_BYTES = 1024
+"""What a record takes, as long as a reader has seen none."""
+LAST_FETCH_BYTES_MIN = 64 << 10
 
 
 class FetchLimits(NamedTuple):
@@ -63,7 +67,10 @@ class Fetched(NamedTuple):
 
     def batches(self, *, check_crc: bool = True) -> Iterator[RecordBatch]:
         """The whole batches that hold fetch_offset or come later. Raises CorruptBatch."""
-        walk = BatchWalk(self.records, check_crc=check_crc)
+        return self.batches_of(BatchWalk(self.records, check_crc=check_crc))
+
+    def batches_of(self, walk: BatchWalk) -> Iterator[RecordBatch]:
+        """The same for who walks over the records himself, and may leave some out."""
         for batch in walk:
             if batch.last_offset >= self.fetch_offset:
                 yield batch
@@ -73,11 +80,13 @@ class Fetched(NamedTuple):
             )
 
     def next_offset(self) -> Offset:
-        """Where to fetch on: the log may have holes, so the batches must say."""
-        offset = self.fetch_offset
-        for batch in self.batches(check_crc=False):
-            offset = batch.next_offset
-        return offset
+        """Where to fetch on: the log may have holes, so the batches must say. Raises
+        CorruptBatch."""
+        position, offset = records.skip_batches(self.records, 0, 0, 0, False)
+        walk = BatchWalk(self.records, position, next_offset_min=offset, check_crc=False)
+        for _ in self.batches_of(walk):
+            pass
+        return max(self.fetch_offset, walk.next_offset)
 
 
 def fetch(
@@ -182,6 +191,7 @@ class PartitionReader:
         self.end_offset = end_offset
         self.limits = limits
         self.isolation = isolation
+        self._offset_bytes: float = OFFSET_BYTES
         self._ticket: int | None = None
 
     def read(self, cluster: Cluster, *, timeout_ms: int | None = None) -> Steps[Fetched | None]:
@@ -201,6 +211,8 @@ class PartitionReader:
             cluster.forget([self.partition.topic])
             yield from attempts.again(outcome)
         self.position = outcome.next_offset()
+        if self.position > outcome.fetch_offset:
+            self._offset_bytes = len(outcome.records) / (self.position - outcome.fetch_offset)
         if outcome.fetch_offset < self.position < self.end_offset:
             yield from self._start(cluster, attempts)
         return outcome
@@ -216,13 +228,22 @@ class PartitionReader:
         yield from find_leaders(cluster, work, attempts)
         leader = cluster.leader_of(self.partition)
         assert leader is not None
-        request = _request(cluster, work, self.limits, self.isolation)
+        request = _request(cluster, work, self._limits(), self.isolation)
         # Nobody waits yet for a fetch that runs ahead, so the operation's deadline is not its.
         timeout_ms = cluster.settings.request_timeout_ms + self.limits.max_wait_ms
         ask = Ask(
             cluster.brokers[leader.node_id], request, timeout_ms, version_limit(cluster, work)
         )
         self._ticket = yield from start(ask)
+
+    def _limits(self) -> FetchLimits:
+        """What is left of the range and a bit more: who reads a few records of a long log need
+        not be sent megabytes of it."""
+        left = (self.end_offset - self.position) * self._offset_bytes * 1.25
+        most = self.limits.partition_max_bytes
+        return self.limits._replace(
+            partition_max_bytes=min(most, int(max(left, LAST_FETCH_BYTES_MIN)))
+        )
 
     def _outcome(
         self, cluster: Cluster, reply: Message | ClientError | None

@@ -13,6 +13,10 @@ from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FRAME_BYTES_MAX, LENGTH
 
 BUFFER_BYTES = 64 << 10
+SPARES_MAX = 2
+"""Of a connection: one is received into while another is read."""
+SPARE_BYTES_MAX = 5 << 20
+"""Of each: what a fetch of 4 MiB needs."""
 
 
 class AnswerFrames:
@@ -26,6 +30,7 @@ class AnswerFrames:
         self._large: memoryview | None = None
         """A frame that does not fit into the buffer."""
         self._large_end = 0
+        self._spares: list[bytearray] = []
 
     def buffer(self) -> memoryview:
         """Where the next bytes belong: never empty, and never beyond a large frame's end."""
@@ -60,12 +65,36 @@ class AnswerFrames:
     def _begin_large(self, size: int, begin: int) -> None:
         """Claimed memory is not touched until bytes arrive for it, so a lie costs nothing."""
         arrived = self._end - begin
-        self._large = memoryview(bytearray(size))
+        self._large = self._memory(size)
         self._large[:arrived] = self._buffer[begin : self._end]
         self._large_end = arrived
         self._end = 0
+
+    def _memory(self, size: int) -> memoryview:
+        """What a large answer lay in that nobody reads any more, or new memory: that has to be
+        cleared and mapped, which takes as long as to receive into it."""
+        for spare in self._spares:
+            if len(spare) >= size and _is_unread(spare):
+                return memoryview(spare)[:size]
+        if size > SPARE_BYTES_MAX:
+            return memoryview(bytearray(size))
+        made = bytearray(size + size // 8)
+        self._spares = [spare for spare in self._spares if not _is_unread(spare)]
+        if len(self._spares) < SPARES_MAX:
+            self._spares.append(made)
+        return memoryview(made)[:size]
 
     def _move_to_front(self, start: int) -> None:
         pending = bytes(self._buffer[start : self._end])
         self._buffer[: len(pending)] = pending
         self._end = len(pending)
+
+
+def _is_unread(buffer: bytearray) -> bool:
+    """Whether no view of it exists: then, and only then, its size may change."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    buffer.pop()
+    return True

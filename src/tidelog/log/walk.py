@@ -33,13 +33,17 @@ class SegmentWalk:
         self.next_offset = max(next_offset_min, segment.base_offset)
         self.flaw: BatchFlaw | None = None
         self._segment = segment
+        self._chunk_position = 0
+        self._walk: BatchWalk | None = None
+        """Over the chunk that was read last."""
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
         segment, wanted = self._segment, READ_BYTES
         while self.position < segment.size and self.flaw is None:
             start = self.position
             chunk = segment.file.read(start, wanted)
-            walk = BatchWalk(chunk, next_offset_min=self.next_offset)
+            walk = self._walk = BatchWalk(chunk, next_offset_min=self.next_offset)
+            self._chunk_position = start
             for batch in walk:
                 if batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
                     self.flaw = BatchFlaw(FlawKind.BAD_OFFSETS, start + batch.position)
@@ -55,6 +59,15 @@ class SegmentWalk:
                     wanted = min(2 * len(chunk), segment.size - start)
                 continue
             self.flaw = BatchFlaw(walk.flaw.kind, self.position)
+
+    def skip(self, position: int, next_offset: Offset) -> None:
+        """The caller has looked at the batches up to this position in the last one's buffer, and
+        they were sound; so the walk goes on from there."""
+        assert self._walk is not None
+        if next_offset - 1 - self._segment.base_offset > RELATIVE_OFFSET_MAX:
+            return  # one by one, then, up to the flaw
+        self._walk.position, self._walk.next_offset = position, next_offset
+        self.position, self.next_offset = self._chunk_position + position, next_offset
 
 
 def find_sound_batch(segment: Segment, position: int, next_offset_min: Offset) -> int | None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidelog.client import TopicPartition
 from tidelog.spark.schema import HEADER_TYPE, HEADERS, TIMESTAMP_TYPE, arrow_schema, decoded_columns
 from tidelog.types import Offset
 from tidelog.wire import records
-from tidelog.wire.batch import RecordBatch, TimestampType
+from tidelog.wire.batch import LOG_APPEND_TIME, RecordBatch, TimestampType
 from tidelog.wire.batch_reader import ROWS_MAX
 from tidelog.wire.compression import DECOMPRESSED_BYTES_MAX
 from tidelog.wire.records_types import BinaryColumn, Columns, HeadersColumn
 
-COLUMNS_BYTES_MAX = 16 << 20
+COLUMNS_BYTES_MAX = 1 << 20
 """Of an Arrow batch, unless one record is larger: it bounds what a worker holds."""
 
 TIMESTAMP_MS_MAX = ((1 << 63) - 1) // 1000
@@ -80,6 +79,29 @@ class ArrowDecoder:
         )
         while not self._decoder.fill():
             yield self._take()
+
+    def feed_plain(
+        self,
+        batches: memoryview,
+        position: int,
+        next_offset: Offset,
+        start_offset: Offset,
+        end_offset: Offset,
+        check_crc: bool = True,
+    ) -> tuple[int, Offset]:
+        """Decode, all at once, what needs no decision and fits: batches that are sound, not
+        compressed, of no transaction and of the same kind of time as the last one. Returns
+        where in `batches` it stopped, and which offset comes next."""
+        appended = self._timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self._decoder.feed_plain(
+            batches,
+            position,
+            next_offset,
+            start_offset,
+            end_offset,
+            LOG_APPEND_TIME if appended else 0,
+            check_crc,
+        )
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """What is decoded and not handed out yet."""
@@ -147,6 +169,8 @@ def binary_array(
 
 def headers_array(headers: HeadersColumn, rows: int) -> pa.Array:
     """A list for each row; null, as Spark has it, where a record has no headers."""
+    import pyarrow.compute as pc  # takes 70 ms, and few queries want headers
+
     keys = _utf8(headers.keys, headers.header_count)
     values = binary_array(headers.values, headers.header_count)
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE))

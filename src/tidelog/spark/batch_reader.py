@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from tidelog.client.cluster import TopicPartition
@@ -13,14 +13,17 @@ from tidelog.spark.offset_finder import OffsetFinder
 from tidelog.spark.offsets import PartitionOffsets
 from tidelog.spark.options import OptionError, Options, boolean
 from tidelog.spark.planner import OffsetRange, offset_changed, split_ranges
-from tidelog.spark.range_reader import log, read_range
 from tidelog.spark.schema import SPARK_TYPES
 from tidelog.spark.source_options import THE_SOURCE, SourceOptions, batch_options
+from tidelog.spark.worker import settle
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from tidelog.spark.filters import PushedFilters
+
+log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
@@ -37,6 +40,10 @@ class RangePartition(InputPartition):
 
 def read_partition(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """What a task does. Where there is nothing to read Spark makes an empty partition."""
+    # Here, for only executors need it: a driver's process for a stream starts sooner without.
+    from tidelog.spark.range_reader import read_range
+
+    settle()
     if isinstance(partition, RangePartition):
         yield from read_range(partition.wanted, options)
 

@@ -7,8 +7,9 @@ import threading
 
 from tidelog.client import Client, ClientSettings
 
-CLIENTS_MAX = 64
-"""As many as Spark's consumer cache holds; beyond it the one unused for longest is closed."""
+CLIENTS_MAX = 8
+"""Each for a cluster of brokers with its own settings; beyond it the one unused for longest is
+closed."""
 
 
 class _Kept(threading.local):

@@ -42,6 +42,8 @@ class OffsetFinder:
         self.options = options
         self.topic_ids: dict[str, Uuid] = {}
         """Of the topics that were found last."""
+        self._internal: frozenset[str] = frozenset()
+        """Those that were left out."""
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._found_ms: float | None = None
 
@@ -64,6 +66,12 @@ class OffsetFinder:
                 missing = {str(partition) for partition in set(partitions) - found}
             case _:
                 missing = set()
+        if missing and self._internal:
+            names = ", ".join(sorted(self._internal))
+            raise OptionError(
+                f"{names}: the brokers keep this topic for themselves, and the source, as Spark's, "
+                "reads no internal topic; scan its files (option path)"
+            )
         if missing:
             names = ", ".join(sorted(missing))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -110,7 +118,7 @@ class OffsetFinder:
         return found
 
     def bytes_per_offset(self, start: PartitionOffsets) -> dict[TopicPartition, float]:
-        """What an offset takes of the log, compressed as it is there: by the batches at start."""
+        """What an offset takes of the log there, compressed as it lies: by the batches at start."""
         limits = FetchLimits(0, 0, SAMPLE_BYTES * max(len(start), 1), SAMPLE_BYTES)
         isolation = self.options.isolation
 
@@ -158,6 +166,7 @@ class OffsetFinder:
                 topics = client.run(list_topics)
                 pattern = re.compile(strategy.pattern)
                 topics = {name: topic for name, topic in topics.items() if pattern.search(name)}
+        self._internal = frozenset(name for name, topic in topics.items() if topic.is_internal)
         topics = {name: topic for name, topic in topics.items() if not topic.is_internal}
         self.topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         found = _partitions_of(topics.values())

@@ -53,6 +53,16 @@ class AtTimestamp:
 Position = AtEnd | AtOffsets | AtTimestamps | AtTimestamp
 
 
+def depends_on_time(position: Position, latest_without_match: bool) -> bool:
+    """Whether it may be another place when one looks for it later, with nothing deleted."""
+    match position:
+        case AtEnd(which):
+            return which == LATEST
+        case AtOffsets(offsets):
+            return LATEST in offsets.values()
+    return latest_without_match
+
+
 def to_json(offsets: Mapping[TopicPartition, Offset]) -> dict[str, dict[str, int]]:
     """What goes into Spark's checkpoint. Spark compares the text, so the order never changes."""
     found: dict[str, dict[str, int]] = {}

@@ -5,7 +5,7 @@ a broker; the arithmetic is that of Spark's Kafka source, so that both plan the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.client import TopicPartition
@@ -13,6 +13,8 @@ from tidelog.spark.offsets import PartitionOffsets, named
 from tidelog.types import Offset
 
 LONG_MAX = (1 << 63) - 1
+BISECTIONS = 3
+"""To find how far a number of bytes reaches: each asks the brokers."""
 
 ADVICE = (
     "Some data may have been lost because they are not available in Kafka any more; either the "
@@ -172,20 +174,42 @@ def limit_bytes(
     limit: int,
     start: Mapping[TopicPartition, Offset],
     end: PartitionOffsets,
-    bytes_per_offset: Mapping[TopicPartition, float],
+    bytes_per_offset: Callable[[PartitionOffsets], Mapping[TopicPartition, float]],
 ) -> PartitionOffsets:
-    """How far about `limit` stored bytes reach, shared out in proportion, given what an offset
-    takes in each partition; every partition that has records gets at least one."""
-    sizes = _sizes(start, end)
-    weights = {p: size * bytes_per_offset.get(p, 0.0) for p, size in sizes.items()}
-    total = sum(weights.values())
-    if total <= limit:
-        return dict(end)
-    limited = dict(end)
-    for partition, size in sizes.items():
-        count = max(1, math.floor(size * (limit / total)))
-        limited[partition] = min(end[partition], start[partition] + count)
-    return limited
+    """How far about `limit` stored bytes reach, the same share of every partition, and at least
+    one offset. bytes_per_offset tells what an offset takes at some place of each; it is asked
+    where the range begins and where it would end, and some more if records grow in between."""
+    unread = {p: offset for p, offset in start.items() if end.get(p, offset) > offset}
+    at_start = bytes_per_offset(unread)
+
+    def bytes_of(share: float) -> float:
+        reached = _share_of(share, unread, end)
+        at_end = bytes_per_offset({p: offset - 1 for p, offset in reached.items()})
+        return sum(
+            (offset - unread[p]) * (at_start.get(p, 0.0) + at_end.get(p, 0.0)) / 2
+            for p, offset in reached.items()
+        )
+
+    weight = sum((end[p] - offset) * at_start.get(p, 0.0) for p, offset in unread.items())
+    low, high = 0.0, min(1.0, limit / weight) if weight else 1.0
+    high_bytes = bytes_of(high)
+    if high_bytes <= limit:
+        return end | _share_of(high, unread, end)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        middle_bytes = bytes_of(middle)
+        if middle_bytes <= limit:
+            low = middle
+        else:
+            high, high_bytes = middle, middle_bytes
+    return end | _share_of(max(low, high * limit / high_bytes), unread, end)
+
+
+def _share_of(share: float, start: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+    return {
+        partition: offset + max(1, math.floor((end[partition] - offset) * share))
+        for partition, offset in start.items()
+    }
 
 
 def _sizes(

@@ -15,13 +15,14 @@ import pyarrow as pa
 from tidelog.client import BrokerError, Client, ClientError, TimedOut
 from tidelog.client.fetch import Fetched, PartitionReader
 from tidelog.client.offsets import EARLIEST, LATEST, list_offsets
-from tidelog.client.visibility import visible_batches
+from tidelog.client.visibility import Visibility
 from tidelog.errors import ErrorCode
 from tidelog.spark.arrow import ArrowDecoder
 from tidelog.spark.connections import client_for
 from tidelog.spark.planner import DataLoss, OffsetRange
 from tidelog.spark.source_options import SourceOptions
 from tidelog.types import Offset
+from tidelog.wire.batch import BatchWalk
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,25 @@ def read_range(wanted: OffsetRange, options: SourceOptions) -> Iterator[pa.Recor
     decoder = ArrowDecoder(wanted.partition, options.columns)
     client = client_for(options.client)
     for fetched in _fetch_range(client, wanted, options):
-        for batch in visible_batches(fetched, check_crc=options.check_crcs):
-            if batch.base_offset >= wanted.end_offset:
-                break
-            # What a batch holds before the offset asked for may have been deleted.
-            yield from decoder.feed(batch, fetched.fetch_offset, wanted.end_offset)
+        yield from _decode(fetched, decoder, wanted.end_offset, options.check_crcs)
     yield from decoder.finish()
+
+
+def _decode(
+    fetched: Fetched, decoder: ArrowDecoder, end_offset: Offset, check_crc: bool
+) -> Iterator[pa.RecordBatch]:
+    # What a batch holds before the offset asked for may have been deleted.
+    start_offset = fetched.fetch_offset
+    walk = BatchWalk(fetched.records, check_crc=check_crc)
+    visibility = Visibility(fetched)
+    for batch in fetched.batches_of(walk):
+        if batch.base_offset >= end_offset:
+            break
+        if visibility.admits(batch):
+            yield from decoder.feed(batch, start_offset, end_offset)
+        walk.position, walk.next_offset = decoder.feed_plain(
+            fetched.records, walk.position, walk.next_offset, start_offset, end_offset, check_crc
+        )
 
 
 def _fetch_range(client: Client, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:

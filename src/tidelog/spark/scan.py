@@ -33,6 +33,7 @@ from tidelog.spark.source_options import (
     Subscribe,
     batch_options,
 )
+from tidelog.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,6 +146,7 @@ class ScanReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Where there is nothing to read Spark makes an empty partition."""
+        settle()
         if isinstance(partition, ScanPartition):
             yield from read_ranges(ReadOnlyDisk(), partition.ranges, self.options.rules)
 

@@ -21,6 +21,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.walk import SegmentWalk, find_sound_batch, is_lost_tail
 from tidelog.spark.scan_files import LogFile, ScannedLog
 from tidelog.types import Offset
+from tidelog.wire import records
 from tidelog.wire.batch import HEADER, RecordBatch, read_batch
 
 BATCH_BYTES_MAX = 1 << 30
@@ -45,6 +46,11 @@ class SegmentLayout(NamedTuple):
     @property
     def end(self) -> Boundary:
         return self.boundaries[-1]
+
+    def boundary_before(self, offset: Offset) -> Boundary:
+        """From where on the batches that reach this offset lie."""
+        below = [b for b in self.boundaries[:-1] if b.offset <= offset]
+        return below[-1] if below else self.boundaries[0]
 
 
 class LogLayout(NamedTuple):
@@ -153,6 +159,10 @@ def _walk_on(
     for position, batch in walk:
         if position - boundaries[-1].position >= piece_bytes:
             boundaries.append(Boundary(position, batch.base_offset))
+        # Over those before the next cut, as far as they have been read.
+        cut = boundaries[-1].position + piece_bytes - (position - batch.position)
+        before = batch.buffer[: max(0, cut)]
+        walk.skip(*records.skip_batches(before, batch.end_position, batch.next_offset, 0, True))
     return walk
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidelog.env import Disk
 from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
-from tidelog.log.walk import find_sound_batch
+from tidelog.log.walk import SegmentWalk, find_sound_batch
 from tidelog.spark.arrow import ArrowDecoder
 from tidelog.spark.scan_files import LogFile
 from tidelog.spark.scan_plan import Boundary, ScanRange, sound_batch_at, walk_from
@@ -39,37 +39,56 @@ def read_ranges(
     """The rows of one task. Raises DamagedSegment, IndexLied and FileNotFoundError."""
     for piece in ranges:
         decoder = ArrowDecoder(piece.partition, rules.columns)
-        for position, batch in _visible(disk, piece, rules):
-            try:
-                yield from decoder.feed(batch, piece.start_offset, piece.end_offset)
-            except (CorruptRecords, UndecodableData, DecompressedTooLarge) as error:
-                if rules.fail_on_data_loss:
-                    raise DamagedSegment(piece.file.path, position, str(error)) from error
+        visibility = _Visibility(disk, piece, rules)
+        for walk, position, batch in _batches(disk, piece, rules.fail_on_data_loss):
+            if batch.base_offset >= piece.end_offset:
+                break
+            if visibility.admits(position, batch):
+                try:
+                    yield from decoder.feed(batch, piece.start_offset, piece.end_offset)
+                except (CorruptRecords, UndecodableData, DecompressedTooLarge) as error:
+                    if rules.fail_on_data_loss:
+                        raise DamagedSegment(piece.file.path, position, str(error)) from error
+            walk.skip(
+                *decoder.feed_plain(
+                    batch.buffer,
+                    batch.end_position,
+                    batch.next_offset,
+                    piece.start_offset,
+                    piece.end_offset,
+                )
+            )
         yield from decoder.finish()
 
 
-def _visible(disk: Disk, piece: ScanRange, rules: ScanRules) -> Iterator[tuple[int, RecordBatch]]:
-    """The data batches of a range that a reader may see, with their positions."""
-    ends: TransactionEnds | None = None
-    for position, batch in _batches(disk, piece, rules.fail_on_data_loss):
+class _Visibility:
+    """Judges the batches of a range, in their order. Those of no transaction it need not see."""
+
+    def __init__(self, disk: Disk, piece: ScanRange, rules: ScanRules) -> None:
+        self._disk = disk
+        self._piece = piece
+        self._rules = rules
+        self._ends: TransactionEnds | None = None
+
+    def admits(self, position: int, batch: RecordBatch) -> bool:
+        """Whether a reader may see it. Raises DamagedSegment."""
+        piece, rules = self._piece, self._rules
         if batch.is_control or batch.last_offset < piece.start_offset:
-            continue
-        if batch.base_offset >= piece.end_offset:
-            return
-        if rules.read_committed and batch.is_transactional:
-            ends = ends or TransactionEnds(disk, piece.file, position)
-            committed = ends.is_committed(batch.producer_id, batch.last_offset)
-            if committed is None and rules.fail_on_data_loss:
-                why = f"nothing says how producer {batch.producer_id}'s transaction ended"
-                raise DamagedSegment(piece.file.path, position, why)
-            if not committed:
-                continue
-        yield position, batch
+            return False
+        if not (rules.read_committed and batch.is_transactional):
+            return True
+        self._ends = self._ends or TransactionEnds(self._disk, piece.file, position)
+        committed = self._ends.is_committed(batch.producer_id, batch.last_offset)
+        if committed is None and rules.fail_on_data_loss:
+            why = f"nothing says how producer {batch.producer_id}'s transaction ended"
+            raise DamagedSegment(piece.file.path, position, why)
+        return bool(committed)
 
 
 def _batches(
     disk: Disk, piece: ScanRange, fail_on_data_loss: bool
-) -> Iterator[tuple[int, RecordBatch]]:
+) -> Iterator[tuple[SegmentWalk, int, RecordBatch]]:
+    """Batches and their positions, with the walk, that some may be left to."""
     try:
         segment = _open(disk, piece.file)
     except FileNotFoundError:
@@ -80,7 +99,8 @@ def _batches(
     start = Boundary(piece.start_position, piece.next_offset_min)
     while True:
         walk = walk_from(segment, start)
-        yield from walk
+        for position, batch in walk:
+            yield walk, position, batch
         if walk.flaw is None:
             break
         if walk.flaw.kind is FlawKind.INCOMPLETE and _is_sound(segment, walk.flaw, file_size):

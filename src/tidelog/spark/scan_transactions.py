@@ -18,9 +18,10 @@ from tidelog.log.producer_snapshot import read_snapshot
 from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
 from tidelog.spark.scan_files import LogFile, standing_files
-from tidelog.spark.scan_plan import LogLayout
+from tidelog.spark.scan_plan import LogLayout, walk_from
 from tidelog.types import Offset
-from tidelog.wire.batch import RecordBatch
+from tidelog.wire import records
+from tidelog.wire.batch import CONTROL, TRANSACTIONAL, RecordBatch
 from tidelog.wire.batch_reader import read_records
 
 
@@ -87,12 +88,36 @@ def last_stable_offset(disk: Disk, layout: LogLayout) -> Offset:
     """Up to here every transaction has ended: what a reader of committed records may see. The
     newest producer snapshot that agrees with the log saves reading all headers."""
     open_since, start = _open_at_snapshot(disk, layout)
-    for _, _, header in headers_from(disk, layout, start):
+    for header in _transactional(disk, layout, start):
         if header.is_control:
             open_since.pop(header.producer_id, None)
-        elif header.is_transactional:
+        else:
             open_since.setdefault(header.producer_id, header.base_offset)
     return min(open_since.values(), default=layout.end_offset)
+
+
+def _transactional(disk: Disk, layout: LogLayout, start_offset: Offset) -> Iterator[RecordBatch]:
+    """The batches of transactions, markers too, that end at or above an offset. The others, which
+    are most, are passed over without looking at them."""
+    for segment_layout in layout.segments:
+        if segment_layout.end.offset <= start_offset:
+            continue
+        segment = segment_layout.file.open(disk)
+        segment.size = segment_layout.end.position
+        walk = walk_from(segment, segment_layout.boundary_before(start_offset))
+        for _, batch in walk:
+            if batch.last_offset >= start_offset and batch.attributes & (TRANSACTIONAL | CONTROL):
+                yield batch
+            walk.skip(
+                *records.skip_batches(
+                    batch.buffer,
+                    batch.end_position,
+                    batch.next_offset,
+                    TRANSACTIONAL | CONTROL,
+                    False,
+                )
+            )
+        segment.close()
 
 
 def _open_at_snapshot(disk: Disk, layout: LogLayout) -> tuple[dict[int, Offset], Offset]:
@@ -132,10 +157,10 @@ def headers_from(
     for segment_layout in layout.segments:
         if segment_layout.end.offset <= start_offset:
             continue
-        below = [b for b in segment_layout.boundaries[:-1] if b.offset <= start_offset]
         segment = segment_layout.file.open(disk)
         segment.size = segment_layout.end.position
-        for position, header in segment.headers(below[-1].position if below else 0):
+        start = segment_layout.boundary_before(start_offset)
+        for position, header in segment.headers(start.position):
             if header.last_offset >= start_offset:
                 yield segment, position, header
         segment.close()

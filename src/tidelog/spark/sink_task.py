@@ -30,6 +30,7 @@ from tidelog.spark.encode import (
     topics_of,
 )
 from tidelog.spark.sink_options import SinkOptions
+from tidelog.spark.worker import settle
 from tidelog.wire.records_types import Placement
 
 GATHERED_BYTES_MAX = 8 << 20
@@ -51,6 +52,7 @@ class Written(NamedTuple):
 def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
     """Write them all and return when brokers have acknowledged them. Raises UnwritableRow and
     ClientError; of the rows, some may be written then."""
+    settle()
     producer = _kept.take(options)
     task = SinkTask(options, client_for(options.client), producer)
     try:

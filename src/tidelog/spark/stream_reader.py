@@ -10,14 +10,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tidelog.client.blocking import now_ms
 from tidelog.spark.batch_reader import RangePartition, read_partition, refuse_schema
 from tidelog.spark.offset_finder import OffsetFinder
-from tidelog.spark.offsets import PartitionOffsets, from_json, named, to_json
+from tidelog.spark.offsets import PartitionOffsets, depends_on_time, from_json, named, to_json
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.planner import (
     DataLoss,
@@ -32,6 +31,7 @@ from tidelog.spark.source_options import TRIGGER_LIMITS, SourceOptions, stream_o
 from tidelog.types import Uuid
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
@@ -49,20 +49,22 @@ class StreamPlanner:
         self.finder = OffsetFinder(options)
         self.latest: PartitionOffsets = {}
         """As the brokers said last; nothing of partitions that are gone."""
+        self.initial: PartitionOffsets | None = None
+        """Where this query starts; None if it does not start but goes on."""
         self._clock = clock
-        self._initial: PartitionOffsets | None = None
+        self._has_planned = False
         self._target: PartitionOffsets | None = None
         """Where an AvailableNow query ends."""
         self._is_available_now = False
         self._triggered_ms: int | None = None
         self._topic_ids: dict[str, Uuid] = {}
 
-    def initial(self) -> PartitionOffsets:
+    def start(self) -> PartitionOffsets:
         """Where a new query starts. Spark asks more than once, and is told the same."""
-        if self._initial is None:
-            self._initial = self.finder.find(self.options.starting, "starting")
-            log.info("initial offsets: %s", self._initial)
-        return self._initial
+        if self.initial is None:
+            self.initial = self.finder.find(self.options.starting, "starting")
+            log.info("initial offsets: %s", self.initial)
+        return self.initial
 
     def stop_at_what_is_there(self) -> None:
         """For Trigger.AvailableNow: the end is settled when the first batch is planned."""
@@ -73,6 +75,9 @@ class StreamPlanner:
         self.latest = self._find_latest(start)
         self._look_for_new_topics()
         end = self._keep_gone(start, self.latest)
+        is_first, self._has_planned = not self._has_planned, True
+        if is_first and self._begins_anew(start):
+            return start
         if read_all:
             return end
         if self._waits_for_more(start, end):
@@ -81,6 +86,10 @@ class StreamPlanner:
 
     def ranges(self, start: PartitionOffsets, end: PartitionOffsets) -> list[RangePartition]:
         """A micro-batch's tasks."""
+        if self._repeats_beginning(start, end):
+            return []
+        if self._target is not None:
+            self._check_target(end)
         new = self.finder.earliest(end.keys() - start.keys())
         plan = plan_ranges(start, end, new)
         for loss in plan.losses:
@@ -90,6 +99,47 @@ class StreamPlanner:
             plan.ranges, options.min_partitions, options.max_records_per_partition
         )
         return [RangePartition(found) for found in wanted]
+
+    def _begins_anew(self, start: PartitionOffsets) -> bool:
+        """Whether this is the first micro-batch of a new query whose start depends on when one
+        asks. It reads nothing: it is there to write the start into the checkpoint, which Spark's
+        Kafka source can do without a micro-batch. Were it to read something and be repeated
+        later, nobody would know any more where it began."""
+        options = self.options
+        return start == self.initial and depends_on_time(
+            options.starting, options.latest_without_match
+        )
+
+    def _repeats_beginning(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
+        """Whether Spark repeats that micro-batch, since it was not committed. Its start is then
+        what one is told today, so at or behind its end."""
+        if self._has_planned or not self._begins_anew(start):
+            return False
+        return all(offset <= start.get(partition, 0) for partition, offset in end.items())
+
+    def _check_target(self, end: PartitionOffsets) -> None:
+        """What was there when an AvailableNow query began is read to its end, so it has to be
+        there still: a task would find out too, but only after having waited for it."""
+        target = self._target or {}
+        latest = self.finder.latest(end)
+        if lost := target.keys() & end.keys() - latest.keys():
+            self._report(
+                DataLoss(
+                    "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW",
+                    f"Partitions {named(lost)} have been lost while the query ran with "
+                    "Trigger.AvailableNow.",
+                )
+            )
+        shrunk = {p for p in target.keys() & latest.keys() if latest[p] < end.get(p, 0)}
+        if shrunk:
+            self._report(
+                DataLoss(
+                    "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_"
+                    "AVAILABLENOW",
+                    f"Partitions {named(shrunk)} have become shorter while the query ran with "
+                    "Trigger.AvailableNow: what it was to read is not there any more.",
+                )
+            )
 
     def _find_latest(self, start: PartitionOffsets) -> PartitionOffsets:
         if not self._is_available_now:
@@ -142,8 +192,7 @@ class StreamPlanner:
         if offsets_max is not None:
             end = limit_offsets(offsets_max, begin, end)
         if bytes_max is not None:
-            unread = {p: begin[p] for p, o in end.items() if o > begin.get(p, o)}
-            end = limit_bytes(bytes_max, begin, end, self.finder.bytes_per_offset(unread))
+            end = limit_bytes(bytes_max, begin, end, self.finder.bytes_per_offset)
         return end
 
     def _report(self, loss: DataLoss) -> None:
@@ -169,11 +218,11 @@ class UnlimitedStreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts."""
-        return to_json(self.planner.initial())
+        return to_json(self.planner.start())
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """Spark 4.1 asks so."""
-        start = self.planner.initial() if self._end is None else self._end
+        """Spark 4.1 asks so, and does not say where a query stands that goes on."""
+        start = self._end or self.planner.initial or {}
         self._end = self.planner.next_end(start, read_all=True)
         return to_json(self._end)
 

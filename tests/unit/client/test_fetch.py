@@ -8,7 +8,14 @@ import pytest
 from tests.unit.client.memory import MemoryBroker, MemoryCluster, MemoryShell, topic_id
 
 from tidelog.client import BrokerError, CorruptBatch, TopicPartition
-from tidelog.client.fetch import Fetched, FetchLimits, PartitionReader, fetch
+from tidelog.client.fetch import (
+    LAST_FETCH_BYTES_MIN,
+    OFFSET_BYTES,
+    Fetched,
+    FetchLimits,
+    PartitionReader,
+    fetch,
+)
 from tidelog.client.offsets import IsolationLevel
 from tidelog.client.steps import Abandon, Finish, Start
 from tidelog.client.visibility import visible_batches
@@ -165,6 +172,24 @@ def test_a_reader_has_the_next_fetch_on_its_way():
     assert seen == [0, 10, 20, 30, 40, 50]
     assert log.offsets == [5, 20, 40]
     assert reader.position == 60
+
+
+def test_a_reader_of_few_records_asks_for_few_bytes():
+    log = MemoryLog()
+    shell = MemoryShell(log.cluster)
+
+    def asked(start: int, end: int, **more: FetchLimits) -> list[int]:
+        before = len(log.cluster.brokers[1].asked(ApiKey.FETCH))
+        reader = PartitionReader(ORDERS, start, end, **more)
+        while shell.run(reader.read) is not None:
+            pass
+        requests = log.cluster.brokers[1].asked(ApiKey.FETCH)[before:]
+        return [request.topics[0].partitions[0].partition_max_bytes for request in requests]
+
+    assert asked(5, 6) == [LAST_FETCH_BYTES_MIN]
+    assert asked(0, 60)[0] == 60 * OFFSET_BYTES * 5 // 4
+    assert asked(0, 60)[1:] == [LAST_FETCH_BYTES_MIN] * 2, "it has seen how small they are"
+    assert asked(0, 60, limits=FetchLimits(partition_max_bytes=7)) == [7] * 3
 
 
 def test_a_reader_at_the_end_of_the_log_does_not_run_ahead():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.client.frames import BUFFER_BYTES, AnswerFrames
+from tidelog.client.frames import BUFFER_BYTES, SPARE_BYTES_MAX, SPARES_MAX, AnswerFrames
 from tidelog.wire.decoder import DecodeError
 
 
@@ -56,6 +56,30 @@ def test_a_length_out_of_bounds_is_refused(size):
 
 def test_a_frame_of_the_limit_is_taken():
     assert len(receive(AnswerFrames(1000), framed(bytes(1000)), 999)) == 1
+
+
+def test_memory_that_nobody_reads_serves_again():
+    frames = AnswerFrames()
+    size = 2 * BUFFER_BYTES
+    (first,) = receive(frames, framed(b"a" * size), 1 << 20)
+    (second,) = receive(frames, framed(b"b" * size), 1 << 20)
+    where = [id(first.obj), id(second.obj)]
+    assert where[0] != where[1]
+    first.release()
+    (third,) = receive(frames, framed(b"c" * (size - 1)), 1 << 20)
+    assert (bytes(third), id(third.obj)) == (b"c" * (size - 1), where[0])
+    assert bytes(second) == b"b" * size, "it is still read"
+    (fourth,) = receive(frames, framed(b"d" * size), 1 << 20)
+    assert id(fourth.obj) not in where
+
+
+def test_no_connection_keeps_much_memory():
+    frames = AnswerFrames()
+    kept = [receive(frames, framed(bytes(size)), 1 << 20) for size in (100_000, 200_000, 300_000)]
+    assert len(frames._spares) == SPARES_MAX
+    del kept
+    receive(frames, framed(bytes(SPARE_BYTES_MAX + 1)), 1 << 23)
+    assert sum(map(len, frames._spares)) < SPARE_BYTES_MAX
 
 
 def test_a_large_frame_is_received_in_place():

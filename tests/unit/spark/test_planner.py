@@ -125,12 +125,26 @@ def test_limited_offsets_stay_between_start_and_end(spans, limit):
 def test_bytes_are_shared_out_in_proportion():
     start, end = {T1: 0, T2: 0}, {T1: 1000, T2: 1000}
     density = {T1: 100.0, T2: 10.0}
-    limited = limit_bytes(55_000, start, end, density)
+    limited = limit_bytes(55_000, start, end, lambda places: density)
     assert limited == {T1: 500, T2: 500}
     assert sum(limited[p] * density[p] for p in end) == 55_000
-    assert limit_bytes(110_000, start, end, density) == end
-    assert limit_bytes(1, start, end, density) == {T1: 1, T2: 1}, "a stream goes on"
-    assert limit_bytes(1, start, end, {}) == end, "nothing is known"
+    assert limit_bytes(110_000, start, end, lambda places: density) == end
+    assert limit_bytes(1, start, end, lambda places: density) == {T1: 1, T2: 1}, "a stream goes on"
+    assert limit_bytes(1, start, end, lambda places: {}) == end, "nothing is known"
+
+
+def test_records_that_grow_are_not_all_taken_at_once():
+    asked = []
+
+    def density(places):
+        asked.append(places)
+        return {T1: 1.0 if places[T1] < 900 else 1000.0}
+
+    assert limit_bytes(500, {T1: 0}, {T1: 1000}, density) == {T1: 500}
+    assert asked == [{T1: 0}, {T1: 499}]
+    assert limit_bytes(2000, {T1: 0}, {T1: 1000}, density) == {T1: 875}
+    assert limit_bytes(2000, {T1: 900}, {T1: 1000, T2: 7}, density) == {T1: 902, T2: 7}
+    assert limit_bytes(2000, {T1: 899}, {T1: 1_000_000}, density)[T1] < 1000
 
 
 def test_what_is_new_what_is_gone_and_what_went_back():

@@ -23,12 +23,15 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from tests.unit.spark.topics import START_MS
 
 from pyspark_tidelog import DefaultSource
-from tidelog.client import BrokerError
+from tidelog.client import BrokerError, TopicPartition
+from tidelog.client.produce import produce
+from tidelog.client.topics import list_topics
 from tidelog.spark.limited_stream import LimitedStreamReader
 from tidelog.spark.options import OptionError
 from tidelog.spark.planner import DataLoss
 from tidelog.spark.source_options import stream_options
 from tidelog.spark.stream_reader import StreamPlanner, UnlimitedStreamReader
+from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.compression import Compression
 
 FEW = "partition,offset,value"
@@ -132,6 +135,17 @@ def test_a_pattern_finds_topics_but_no_internal_ones(topics, name):
     assert len(offsets(batch(topics, subscribePattern=f"{name[5:]}-[ab]$"))) == 4
     found = batch(topics, subscribePattern="consumer_offsets|" + name + "-a").partitions()
     assert len(found) == 1
+
+
+def test_an_internal_topic_is_not_read(topics, name):
+    internal = "__consumer_offsets"
+    if internal not in topics.client.run(list_topics):
+        topics.create(internal)
+    with pytest.raises(OptionError, match=f"{internal}: the brokers keep .* scan its files"):
+        batch(topics, subscribe=internal).partitions()
+    with pytest.raises(OptionError, match=internal):
+        batch(topics, assign=f'{{"{internal}": [0]}}').partitions()
+    assert batch(topics, subscribePattern="consumer_off|no-such").partitions() == []
 
 
 def test_a_topic_that_is_not_there_is_named(topics, name):
@@ -265,6 +279,7 @@ def test_a_stream_goes_on_from_where_it_was(topics, name):
     assert reader.getDefaultReadLimit() == ReadAllAvailable()
     topics.fill(name, range(3, 5))
     assert reader.initialOffset() == start, "Spark asks again, and is told the same"
+    assert run(reader, start) == (start, []), "the first micro-batch makes Spark remember it"
     end, rows = run(reader, start)
     assert (end, rows) == ({name: {"0": 5, "1": 0}}, [(0, 3), (0, 4)])
     assert reader.reportLatestOffset() == end
@@ -272,9 +287,43 @@ def test_a_stream_goes_on_from_where_it_was(topics, name):
     reader.commit(end)
 
 
+@pytest.mark.parametrize("starting", ["latest", "mixed", "timestamp"])
+def test_a_stream_that_died_in_its_first_batch_begins_where_it_had_begun(topics, name, starting):
+    topic = f"{name[:60]}-{starting}"
+    topics.create(topic, 2)
+    topics.fill(topic, range(3))
+    options = {
+        "latest": {},
+        "mixed": {"startingOffsets": f'{{"{topic}": {{"0": -1, "1": 0}}}}'},
+        "timestamp": {
+            "startingTimestamp": START_MS + 999_000,
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+    }[starting]
+    died = stream(topics, subscribe=topic, **options)
+    start = died.initialOffset()
+    topics.fill(topic, range(3, 5))
+    first_end = died.latestOffset(start, ReadAllAvailable())
+    topics.fill(topic, range(5, 6))
+    resumed = stream(topics, subscribe=topic, **options)
+    later = resumed.initialOffset()
+    assert later[topic]["0"] == 6
+    assert resumed.partitions(later, first_end) == [], "Spark repeats what was not committed"
+    assert run(resumed, first_end)[1] == [(0, 3), (0, 4), (0, 5)]
+
+
+def test_a_stream_that_goes_on_is_not_asked_where_it_starts(topics, name):
+    """Nor is a plan of its first micro-batch taken for one of a beginning."""
+    topics.create(name)
+    topics.fill(name, range(4))
+    assert run(stream(topics, subscribe=name), {name: {"0": 1}})[1] == [(0, 1), (0, 2), (0, 3)]
+    with pytest.raises(DataLoss, match="PARTITION_OFFSET_CHANGED"):
+        stream(topics, subscribe=name).partitions({name: {"0": 3}}, {name: {"0": 2}})
+
+
 def test_a_stream_finds_new_partitions_and_reads_them_from_the_start(topics, name):
     topics.create(name)
-    reader = stream(topics, subscribe=name)
+    reader = stream(topics, subscribe=name, startingOffsets="earliest")
     start = reader.initialOffset()
     topics.extend(name, 3)
     topics.fill(name, range(2), 2)
@@ -353,6 +402,22 @@ def test_a_trigger_reads_about_as_many_bytes_as_it_may(topics, name):
     assert 8 <= batches <= 16, "a record takes 16 bytes or so, with its share of a batch's header"
 
 
+def test_bytes_are_limited_also_where_records_grow(topics, name):
+    topics.create(name)
+    topics.fill(name, range(1000))
+    for _ in range(10):
+        builder = BatchBuilder()
+        builder.append(None, b"7" * 2000, timestamp=START_MS)
+        topics.client.run(produce, {TopicPartition(name, 0): builder.build()})
+    reader = stream(topics, subscribe=name, startingOffsets="earliest", maxBytesPerTrigger=6000)
+    end, batches = reader.initialOffset(), []
+    while not batches or batches[-1]:
+        start, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
+        batches.append(sum(len(str(value)) for t in tasks(reader, start, end) for _, _, value in t))
+    assert max(batches) < 2 * 6000
+    assert 6 < len(batches) < 25
+
+
 def test_both_limits_hold_at_once(topics, name):
     topics.create(name)
     topics.fill(name, range(100))
@@ -396,6 +461,29 @@ def test_available_now_ends_where_the_log_ended(topics, name):
     assert found == [(0, n) for n in range(10)], "nor is the rest, less than 4, left unread"
 
 
+@pytest.mark.parametrize(
+    ("again", "words"), [(None, "LOST_TOPIC_PARTITIONS.*0 have been lost"), (3, "become shorter")]
+)
+def test_available_now_sees_what_was_lost_since_it_began(topics, name, again, words):
+    topic = f"{name}-{again}"
+    topics.create(topic)
+    topics.fill(topic, range(10))
+    given = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 5}
+    readers = [stream(topics, **given), stream(topics, **given, failOnDataLoss="false")]
+    for reader in readers:
+        reader.prepareForTriggerAvailableNow()
+    ends = [run(reader, reader.initialOffset())[0] for reader in readers]
+    assert ends == [{topic: {"0": 5}}] * 2
+    topics.delete(topic)
+    if again is not None:
+        topics.create(topic)
+        topics.fill(topic, range(again))
+    strict, lenient = readers
+    with pytest.raises(DataLoss, match=words):
+        run(strict, ends[0])
+    assert run(lenient, ends[1])[1] == []
+
+
 def test_spark_without_limits_gets_a_reader_without_them(topics, name, monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.1.1")
     with pytest.raises(OptionError, match=r"maxBytesPerTrigger needs Spark 4.2 .* this is 4.1.1"):
@@ -406,14 +494,19 @@ def test_spark_without_limits_gets_a_reader_without_them(topics, name, monkeypat
     assert isinstance(reader, UnlimitedStreamReader)
     start = reader.initialOffset()
     topics.fill(name, range(2))
+    assert reader.latestOffset() == start, "what makes Spark remember it"
     assert offsets(reader, start, reader.latestOffset()) == [(0, 0), (0, 1)]
+    topics.extend(name, 2)
+    old = f'{{"{name}": {{"0": 0}}}}'
+    resumed = stream(topics, subscribe=name, startingOffsets=old)
+    assert resumed.latestOffset() == {name: {"0": 2, "1": 0}}, "its start counts no more"
 
 
 def test_the_set_of_partitions_may_be_believed_for_a_while(topics, name):
     topics.create(name)
     options = {"kafka.bootstrap.servers": topics.bootstrap_servers, "subscribe": name}
     cached = StreamPlanner(stream_options({**options, "partition.metadata.cache.ttl.ms": "600000"}))
-    cached.initial()
+    cached.start()
     topics.extend(name, 2)
     assert len(cached.finder.partitions()) == 1
     assert len(StreamPlanner(stream_options(options)).finder.partitions()) == 2
