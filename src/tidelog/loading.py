@@ -13,7 +13,14 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.log import log_config
 from tidelog.env import Disk, DiskFull, Now, Rng, Work
 from tidelog.events import Effect, RemoveTree, StopProcess, Ticked
-from tidelog.log.checkpoint import MalformedFile
+from tidelog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    MalformedFile,
+)
 from tidelog.log.config import LogConfig
 from tidelog.log.log_dir import LogDir, UnknownDirectory
 from tidelog.log.results import DamagedSegment
@@ -29,6 +36,7 @@ from tidelog.metadata.snapshot import (
 from tidelog.node import Node
 from tidelog.quorum_controller.controller import QuorumController
 from tidelog.raft.config import raft_config
+from tidelog.raft.election_state import QUORUM_STATE
 from tidelog.raft.raft import Raft
 from tidelog.runtime.controller_channel import ControllerChannel
 from tidelog.runtime.metadata import Metadata
@@ -49,7 +57,10 @@ def load_node(
     try:
         log_dirs = open_log_dirs(config, disk, rng, now, cluster_id)
         return _load(config, log_dirs, rng, now)
-    except (MalformedFile, UnknownDirectory) as error:
+    except MalformedFile as error:
+        remedy = REMEDIES.get(error.name.rpartition("/")[2])
+        raise CannotLoad(f"{error}; {remedy}" if remedy else str(error)) from error
+    except UnknownDirectory as error:
         raise CannotLoad(str(error)) from error
     except DamagedSegment as error:
         raise CannotLoad(f"the metadata log cannot be trusted: {error}") from error
@@ -59,6 +70,17 @@ def load_node(
         raise CannotLoad(f"{config.metadata_dir}: {error}; make room and start again") from error
     except OSError as error:
         raise CannotLoad(f"{config.metadata_dir}: {error}") from error
+
+
+REMEDIES = {
+    RECOVERY_POINT_CHECKPOINT: "remove it, and the start looks through every segment instead",
+    REPLICATION_CHECKPOINT: "remove it, and high watermarks are found again from the logs",
+    LOG_START_CHECKPOINT: "remove it, and records deleted by DeleteRecords may be back",
+    CLEANER_CHECKPOINT: "remove it, and the cleaner begins at the logs' starts",
+    META_PROPERTIES: "correct it, or restore it from a copy",
+    QUORUM_STATE: "restore it from a copy: without it this node could vote twice",
+}
+"""What a person can do about a file that cannot be read."""
 
 
 def _load(config: BrokerConfig, log_dirs: LogDirs, rng: Rng, now: Now) -> Node:

@@ -93,6 +93,23 @@ def test_without_its_beginning_nothing_is_believed() -> None:
     assert cluster.shell.disk.exists("data/t-0")
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("recovery-point-offset-checkpoint", "remove it, and the start looks through"),
+        ("log-start-offset-checkpoint", "remove it, and records deleted"),
+        ("meta.properties", "correct it"),
+        ("__cluster_metadata-0/quorum-state", "this node could vote twice"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(name: str, remedy: str) -> None:
+    cluster = Cluster()
+    cluster.stop()
+    cluster.shell.disk.replace(f"data/{name}", b"nonsense")
+    with pytest.raises(CannotLoad, match=rf"^data/{name}: .*; .*{remedy}"):
+        cluster.start()
+
+
 def bootstrapped(*records: Message) -> Cluster:
     """On a directory that was formatted with these records."""
     first = Cluster()
