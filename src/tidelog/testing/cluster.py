@@ -113,9 +113,15 @@ class Cluster:
 
     # Processes.
 
+    @property
+    def down(self) -> tuple[int, ...]:
+        """The nodes that are killed or stopped."""
+        return tuple(node for node in self.nodes if self._states[node] is State.DOWN)
+
     def start(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
         """Start nodes that are down, and wait until each is in service."""
-        self._require_all(nodes, State.DOWN)
+        for node in nodes:
+            self._require(node, State.DOWN)
         for node in nodes:
             self._process_ids[node] = self._tell(
                 "start",
@@ -198,8 +204,7 @@ class Cluster:
 
     def leader(self, topic: str, partition: int = 0, *, timeout: float = SECONDS_MAX) -> int:
         """The node that leads a partition, as soon as one does that is not down."""
-        down = [node for node, state in self._states.items() if state is State.DOWN]
-        return self._observer().leader(topic, partition, down, timeout)
+        return self._observer().leader(topic, partition, self.down, timeout)
 
     def controller(self, *, timeout: float = SECONDS_MAX) -> int:
         """The node that is the active controller, as soon as one is."""
@@ -283,10 +288,6 @@ class Cluster:
             raise ClusterError("the cluster is not started: use it in a with block")
         if self._states[self._known(node)] not in states:
             raise ClusterError(f"node {node} is {self._states[node].value}")
-
-    def _require_all(self, nodes: Collection[int], *states: State) -> None:
-        for node in nodes:
-            self._require(node, *states)
 
 
 def known_cluster_id(directory: Path) -> str:

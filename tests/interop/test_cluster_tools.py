@@ -1,0 +1,289 @@
+"""Apache Kafka's tools for clusters, against three nodes of ours; and our commands say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.apache import run_tool
+from tests.interop.suite import eventually, new_topic
+from tidelog.metadata.batches import walk_metadata
+from tidelog.testing import Cluster
+
+pytestmark = pytest.mark.interop
+
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+SCRIPT = str(Path(sys.executable).with_name("tidelog"))
+CONFIGS = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    # Every few kilobytes, so that there are snapshots to look at.
+    "metadata.log.max.record.bytes.between.snapshots": "8000",
+}
+Tool = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    with Cluster(nodes=3, configs=CONFIGS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    """With every node in service, whatever a test before did."""
+    shared.start(*shared.down)
+    return shared
+
+
+@pytest.fixture
+def tool(cluster: Cluster) -> Tool:
+    """A tool of Apache's, with its address first."""
+
+    def run(class_name: str, *arguments: str, check: bool = True) -> str:
+        server = ("--bootstrap-server", cluster.bootstrap_servers)
+        return run_tool(class_name, *server, *arguments, check=check)
+
+    return run
+
+
+@pytest.fixture
+def ours(cluster: Cluster) -> Tool:
+    """A command of ours."""
+
+    def run(*arguments: str) -> str:
+        server = ("--bootstrap-server", cluster.bootstrap_servers)
+        command = [SCRIPT, *arguments, *server]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    return run
+
+
+@pytest.fixture
+def moves(tmp_path: Path) -> Callable[..., str]:
+    """A file of reassignments: of each partition the replicas."""
+
+    def write(topic: str, *replicas: list[int]) -> str:
+        partitions = [
+            {"topic": topic, "partition": index, "replicas": listed}
+            for index, listed in enumerate(replicas)
+        ]
+        file = tmp_path / "moves.json"
+        file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+        return str(file)
+
+    return write
+
+
+def placed(tool: Tool, topic: str, assignment: str) -> None:
+    """A new topic with these replicas."""
+    tool("TopicCommand", "--create", "--topic", topic, "--replica-assignment", assignment)
+
+
+def test_topic_command_finds_partitions_in_trouble(
+    cluster: Cluster, tool: Tool, ours: Tool
+) -> None:
+    topic = new_topic()
+    placed(tool, topic, "1:2:3,2:3:1,3:1:2")
+    cluster.wait_isr(topic)
+    assert tool("TopicCommand", "--describe", "--under-replicated-partitions") == ""
+    down = next(node for node in cluster.nodes if node != cluster.controller())
+    cluster.kill(down)
+    left = sorted(set(cluster.nodes) - {down})
+    cluster.wait_isr(topic, isr=left)
+    for flag in (
+        "--under-replicated-partitions",
+        "--unavailable-partitions",
+        "--under-min-isr-partitions",
+        "--at-min-isr-partitions",
+    ):
+        found = tool("TopicCommand", "--describe", "--topic", topic, flag)
+        assert len(found.splitlines()) == (3 if "under-repl" in flag else 0)
+        assert ours("topics", "--describe", "--topic", topic, flag) == found
+    described = tool("TopicCommand", "--describe", "--topic", topic)
+    assert ours("topics", "--describe", "--topic", topic) == described
+
+
+def test_leader_election_command(cluster: Cluster, tool: Tool, ours: Tool) -> None:
+    topic = new_topic()
+    placed(tool, topic, "1:2:3,2:3:1,3:1:2")
+    cluster.wait_isr(topic)
+    moved = next(node for node in cluster.nodes if node != cluster.controller())
+    index = moved - 1
+    for elect in (
+        lambda: tool(
+            "LeaderElectionCommand", "--election-type", "preferred", "--topic", topic,
+            "--partition", str(index),
+        ),
+        lambda: ours("leader-election", "--election-type", "preferred", "--topic", topic),
+    ):  # fmt: skip
+        cluster.kill(moved)
+        assert cluster.leader(topic, index) != moved
+        cluster.start(moved)
+        cluster.wait_isr(topic)
+        said = elect()
+        line = f"Successfully completed leader election (PREFERRED) for partitions {topic}-{index}"
+        assert line in said.splitlines()
+        eventually(lambda: cluster.leader(topic, index) == moved)
+    everywhere = ("--election-type", "preferred", "--all-topic-partitions")
+    tool("LeaderElectionCommand", *everywhere)
+    assert tool("LeaderElectionCommand", *everywhere) == ""
+    unclean = ("--election-type", "unclean", "--topic", topic, "--partition", "0")
+    valid = f"Valid replica already elected for partitions {topic}-0\n"
+    assert tool("LeaderElectionCommand", *unclean) == valid
+    assert ours("leader-election", *unclean) == valid
+    missing = ("--election-type", "preferred", "--topic", topic, "--partition", "9")
+    assert "UnknownTopicOrPartitionException" in tool(
+        "LeaderElectionCommand", *missing, check=False
+    )
+
+
+def test_partitions_are_reassigned(
+    cluster: Cluster, tool: Tool, ours: Tool, moves: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    placed(tool, topic, "1:2,2:3")
+    file = ("--reassignment-json-file", moves(topic, [3, 1], [2, 3, 1]))
+    started = tool(REASSIGN, "--execute", *file)
+    assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in started
+    done = [f"Reassignment of partition {topic}-{index} is completed." for index in (0, 1)]
+    eventually(lambda: tool(REASSIGN, "--verify", *file).splitlines()[1:3] == done)
+    assert ours("reassign", "--verify", *file).splitlines()[1:3] == done
+    cluster.wait_isr(topic, 0, {1, 3})
+    cluster.wait_isr(topic, 1, {1, 2, 3})
+    assert tool(REASSIGN, "--list") == "No partition reassignments found.\n"
+    assert "Clearing broker-level throttles on brokers 1,2,3" in tool(REASSIGN, "--verify", *file)
+
+
+def test_a_reassignment_that_cannot_end_is_shown_and_taken_back(
+    cluster: Cluster, tool: Tool, ours: Tool, moves: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    down = next(node for node in cluster.nodes if node != cluster.controller())
+    first, second = sorted(set(cluster.nodes) - {down})
+    placed(tool, topic, f"{first}:{second}")
+    file = ("--reassignment-json-file", moves(topic, [first, down]))
+    cluster.kill(down)
+    assert f"partition reassignment for {topic}-0" in ours("reassign", "--execute", *file)
+    going_on = f"{topic}-0: replicas: {first},{down},{second}. adding: {down}. removing: {second}."
+    assert going_on in tool(REASSIGN, "--list").splitlines()
+    assert ours("reassign", "--list") == tool(REASSIGN, "--list")
+    verified = tool(REASSIGN, "--verify", *file, "--preserve-throttles")
+    assert f"Reassignment of partition {topic}-0 is still in progress." in verified
+    assert ours("reassign", "--verify", *file) == verified
+    described = tool("TopicCommand", "--describe", "--topic", topic)
+    assert f"Adding Replicas: {down}\tRemoving Replicas: {second}" in described
+    assert ours("topics", "--describe", "--topic", topic) == described
+    lagging = ("--describe", "--topic", topic, "--under-replicated-partitions")
+    assert ours("topics", *lagging) == tool("TopicCommand", *lagging) == ""
+    cancelled = tool(REASSIGN, "--cancel", *file, "--preserve-throttles")
+    assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled
+    assert tool(REASSIGN, "--list") == "No partition reassignments found.\n"
+    cluster.wait_isr(topic, 0, {first, second})
+
+
+def test_a_proposal_of_apaches_and_of_ours_can_be_executed(
+    cluster: Cluster, tool: Tool, ours: Tool, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    placed(tool, topic, "1:2:3,2:3:1,3:1:2,1:2:3")
+    topics = tmp_path / "topics.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    wish = ("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3")
+    proposed = tmp_path / "proposed.json"
+    for generate in (lambda: tool(REASSIGN, *wish), lambda: ours("reassign", *wish)):
+        said = generate().splitlines()
+        assert said[0] == "Current partition replica assignment"
+        assert said[3] == "Proposed partition reassignment configuration"
+        partitions = json.loads(said[4])["partitions"]
+        assert [sorted(one["replicas"]) for one in partitions] == [[1, 2, 3]] * 4
+        proposed.write_text(said[4])
+        ours("reassign", "--execute", "--reassignment-json-file", str(proposed))
+        tool(REASSIGN, "--verify", "--reassignment-json-file", str(proposed))
+
+
+def test_metadata_quorum_command(cluster: Cluster, tool: Tool, ours: Tool) -> None:
+    status = tool("MetadataQuorumCommand", "describe", "--status")
+    assert f"LeaderId:               {cluster.controller()}" in status
+    assert status.count("CONTROLLER://127.0.0.1:") == 3
+
+    def without_numbers(text: str) -> str:
+        return re.sub(r"(HighWatermark|MaxFollowerLag\w*): +\d+", r"\1", text)
+
+    assert without_numbers(ours("quorum", "describe", "--status")) == without_numbers(status)
+    table = tool("MetadataQuorumCommand", "describe", "--replication").splitlines()
+    theirs = [line.split("\t") for line in table]
+    mine = [line.split("\t") for line in ours("quorum", "describe", "--replication").splitlines()]
+    assert [row[:2] + row[6:] for row in mine] == [row[:2] + row[6:] for row in theirs]
+    assert [cell.strip() for cell in mine[0]] == [cell.strip() for cell in theirs[0]]
+
+
+def test_cluster_tool(cluster: Cluster, ours: Tool) -> None:
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    for arguments in (("cluster-id",), ("list-endpoints",)):
+        assert ours("cluster", *arguments) == run_tool("ClusterTool", *arguments, *server)
+    down = next(node for node in cluster.nodes if node != cluster.controller())
+    cluster.kill(down)
+    fenced = ("list-endpoints", "--include-fenced-brokers")
+    eventually(lambda: " fenced " in run_tool("ClusterTool", *fenced, *server))
+    listed = run_tool("ClusterTool", *fenced, *server)
+    assert ours("cluster", *fenced) == listed
+    assert len(listed.splitlines()) == 4
+    gone = run_tool("ClusterTool", "unregister", "--id", str(down), *server)
+    assert gone == f"Broker {down} is no longer registered.\n"
+    eventually(lambda: len(ours("cluster", *fenced).splitlines()) == 3)
+
+
+def test_feature_command(tool: Tool) -> None:
+    described = tool("FeatureCommand", "describe")
+    assert re.search(r"metadata.version .*FinalizedVersionLevel: 4.3-IV0", described)
+    for level, verb in ((0, "downgrade"), (1, "upgrade")):
+        said = tool("FeatureCommand", verb, "--feature", f"group.version={level}")
+        assert said == f"group.version was {verb}d to {level}.\n"
+        eventually(
+            lambda level=level: (
+                re.search(
+                    rf"group.version .*FinalizedVersionLevel: {level}",
+                    tool("FeatureCommand", "describe"),
+                )
+                is not None
+            )
+        )
+
+
+CONTROL_RECORDS = frozenset(
+    {
+        "LeaderChangeMessage",
+        "SnapshotHeaderRecord",
+        "SnapshotFooterRecord",
+        "KRaftVersionRecord",
+        "VotersRecord",
+    }
+)
+
+
+def test_apache_reads_our_metadata_logs_and_snapshots(cluster: Cluster, ours: Tool) -> None:
+    """Every record of all that the tests before this one did, on every node. It comes last: the
+    cluster is not needed any more."""
+    for _ in range(60):  # enough for a snapshot
+        ours("topics", "--create", "--topic", new_topic(), "--partitions", "3")
+    folders = [cluster.directory / f"node-{node}" / "__cluster_metadata-0" for node in (1, 2, 3)]
+    eventually(lambda: all(list(folder.glob("*.checkpoint")) for folder in folders))
+    for node in cluster.nodes:
+        cluster.kill(node)
+    for folder in folders:
+        for path in sorted([*folder.glob("*.log"), *folder.glob("*.checkpoint")]):
+            dumped = run_tool("DumpLogSegments", "--cluster-metadata-decoder", "--files", str(path))
+            assert not re.search("nreadable|Could not|Unknown|unknown", dumped), path
+            named = [type(one.record).__name__ for one in walk_metadata(path.read_bytes())]
+            expected = [name for name in named if name not in CONTROL_RECORDS]
+            types = re.findall(r'payload: {"type":"(\w+)"', dumped)
+            assert [name.replace("_", "") for name in types] == [name.upper() for name in expected]
+            assert len(types) > 10
