@@ -1,4 +1,5 @@
-"""`tidelog demo`: a node, an ordinary Kafka client and 100,000 records, in a few seconds."""
+"""`tidelog demo`: a node, an ordinary Kafka client and 100,000 records, in a few seconds; then a
+stream of Spark's, where there is Java."""
 
 from __future__ import annotations
 
@@ -27,8 +28,14 @@ SEGMENT_KINDS = (".log", ".index", ".timeindex", ".snapshot")
     show_default=True,
     help="How many to produce and consume.",
 )
-def command(records: int) -> None:
-    """Start a node, write and read records with an ordinary Kafka client, clean up.
+@click.option(
+    "--spark/--no-spark",
+    default=True,
+    show_default=True,
+    help="Whether it ends with a stream on Spark, which needs Java.",
+)
+def command(records: int, spark: bool) -> None:
+    """Start a node, write and read records with an ordinary Kafka client and with Spark, clean up.
 
     Needs nothing and asks nothing: free ports, a directory that is deleted at the end.
     """
@@ -50,6 +57,10 @@ def command(records: int) -> None:
             ready_s = time.perf_counter() - began
             view.done(f"a node serves at {node.bootstrap_servers}, {ready_s:.1f} s after the start")
             show(view, node, client, records)
+            if spark:
+                from tidelog.cli.demo_spark import show_spark
+
+                show_spark(view, node)
     except (DemoFailed, NodeFailed) as error:
         raise click.ClickException(str(error)) from None
     console.print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -30,6 +31,15 @@ class View:
 
     def done(self, text: str) -> None:
         self.console.print(Text.assemble(("✓ ", "green"), text))
+
+    def skipped(self, text: str) -> None:
+        self.console.print(Text.assemble(("– ", "yellow"), text))
+
+    @contextmanager
+    def busy(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Something takes seconds; what is yielded says how far it is. Only a terminal shows it."""
+        with self.console.status(text) as status:
+            yield status.update
 
     def follow(self, verb: str, progress: Iterator[int], count: int, ask: Ask) -> float:
         """Show how far it is and where the offsets are until it is done; the seconds it took."""

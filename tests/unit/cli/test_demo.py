@@ -33,7 +33,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 def demo(records: int) -> Result:
-    arguments = ["demo", "--records", str(records)]
+    arguments = ["demo", "--no-spark", "--records", str(records)]
     return CliRunner().invoke(tidelog, arguments, env={"COLUMNS": str(COLUMNS)})
 
 
