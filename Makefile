@@ -14,12 +14,12 @@ WITHOUT_JAVA := --ignore tests/interop --ignore tests/spark
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check interop bench clean
+.PHONY: help demo test lint check interop suites bench bench-spark clean
 
 help: ## this list
 	@echo "Tidelog: a Kafka-compatible replicated log in Python"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "Each makes its own .venv. Another interpreter: make PYTHON=python3.13 ..."
 
@@ -43,8 +43,16 @@ interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Mave
 	@$(BIN)/python tests/interop/tools.py
 	$(PYTEST) tests/interop
 
+suites: $(INSTALLED) ## on each supported version of PySpark, in environments of their own (Java)
+	@$(BIN)/python tests/interop/tools.py java
+	@$(BIN)/python -m tests.suites
+
 bench: $(INSTALLED) ## the benchmarks, one after the other; fails where a target is missed
 	@status=0; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || status=1; done; exit $$status
+
+bench-spark: $(INSTALLED) ## Spark reads and writes beside its own Kafka connector (Java, Maven); fails likewise
+	@$(BIN)/python tests/interop/tools.py java mvn
+	@$(BIN)/python -m benchmarks.spark
 
 clean: ## remove .venv and everything built or cached
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache

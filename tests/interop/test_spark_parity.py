@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.apache import ApacheNode
 from tests.interop.conftest import SERVERS
@@ -93,6 +94,17 @@ def test_batches_are_the_same(spark, node, isolation):
     aborted = 40 if isolation == "read_uncommitted" else 0
     assert len(found["transactions"]) == 40 + 4 + aborted
     assert found["empty"] == []
+
+
+def test_a_scan_of_the_files_finds_what_is_served(spark, node, written):
+    """Compacted, cut off at the front, with transactions that were aborted, of every codec."""
+    for topic in TOPICS:
+        served = rows(
+            read(spark, node, "kafka", subscribe=topic, includeHeaders="true", **COMMITTED)
+        )
+        reader = spark.read.format("tidelog").options(subscribe=topic, includeHeaders="true")
+        assert rows(reader.load(str(written / "data"))) == served
+        assert served or topic == "empty"
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -216,6 +228,64 @@ def test_a_query_changes_hands_between_the_connectors(spark, node, tmp_path):
     found = streamed(spark, tmp_path)
     assert found == same(spark, node, subscribe="empty")
     assert len(found) == 900
+
+
+def sink_rows(spark: Spark, topic: str) -> Frame:
+    """Of every kind that a sink takes."""
+    text = "CAST(CAST(id AS STRING) AS BINARY)"
+    return spark.range(2000).selectExpr(
+        f"'{topic}' AS topic",
+        f"IF(id % 5 = 0, NULL, {text}) AS key",
+        "IF(id % 7 = 0, NULL, CAST(repeat(CAST(id AS STRING), id % 40) AS BINARY)) AS value",
+        f"IF(id % 3 = 0, NULL, array(struct('h' AS key, {text} AS value))) AS headers",
+        "IF(id % 11 = 0, CAST(id % 4 AS INT), CAST(NULL AS INT)) AS partition",
+    )
+
+
+def content(row: Any) -> tuple[Any, ...]:
+    return row.key, row.value, row.headers, row.partition
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_our_sink_writes_what_the_jvm_sink_writes(spark, node, codec):
+    """To the same partitions too, where a key or the row decides."""
+    servers = {"kafka.bootstrap.servers": node.bootstrap_servers}
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
+    found = []
+    for name in FORMATS:
+        topic = f"sink-of-{name}-{codec}"
+        admin.create_topics([NewTopic(topic, 4, 1)])[topic].result()
+        write = {**servers, "includeHeaders": "true", "kafka.compression.type": codec}
+        sink_rows(spark, topic).write.format(name).options(**write).mode("append").save()
+        read_back = same(spark, node, subscribe=topic, includeHeaders="true")
+        assert len(read_back) == 2000
+        found.append(read_back)
+    theirs, ours = ([content(row) for row in side if row.key is not None] for side in found)
+    assert sorted(ours, key=str) == sorted(theirs, key=str)
+    theirs, ours = ([(row.value, row.headers) for row in side] for side in found)
+    assert sorted(ours, key=str) == sorted(theirs, key=str)
+
+
+def test_a_stream_of_ours_copies_a_topic(spark, node, tmp_path):
+    servers = {"kafka.bootstrap.servers": node.bootstrap_servers}
+    copy = "copied-by-ours"
+    query = (
+        spark.readStream.format("tidelog")
+        .options(**servers, subscribe="codecs", startingOffsets="earliest", includeHeaders="true")
+        .load()
+        .select("key", "value", "headers", "partition")
+        .writeStream.format("tidelog")
+        .options(**servers, topic=copy, checkpointLocation=str(tmp_path))
+        .trigger(availableNow=True)
+    )
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
+    admin.create_topics([NewTopic(copy, *TOPICS["codecs"][:1], 1)])[copy].result()
+    assert query.start().awaitTermination(QUERY_SECONDS_MAX)
+    theirs, ours = (
+        sorted(map(content, same(spark, node, subscribe=topic, includeHeaders="true")), key=str)
+        for topic in ("codecs", copy)
+    )
+    assert ours == theirs
 
 
 def test_the_jvm_sink_writes_what_both_sources_read(spark, node, tmp_path):

@@ -1,4 +1,5 @@
-"""What `make interop` needs beside Python. Run as a script it names what is missing and fails."""
+"""What `make interop` needs beside Python. Run as a script it names what is missing and fails; of
+all, or of the commands that it is given."""
 
 from __future__ import annotations
 
@@ -49,6 +50,7 @@ def complaints(tools: tuple[Tool, ...] = TOOLS) -> list[str]:
 
 
 if __name__ == "__main__":
-    lines = complaints()
+    wanted = sys.argv[1:] or [tool.command for tool in TOOLS]
+    lines = complaints(tuple(tool for tool in TOOLS if tool.command in wanted))
     print("\n".join(lines), file=sys.stderr, end="\n" if lines else "")
     sys.exit(bool(lines))

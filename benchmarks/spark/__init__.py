@@ -1,0 +1,1 @@
+"""Spark reads and writes topics: format "tidelog" beside Spark's own Kafka connector."""
