@@ -110,6 +110,35 @@ def test_a_new_partition_survives_a_power_failure_at_once(kept: int) -> None:
     assert cluster.values("t") == [b"kept"]
 
 
+@pytest.mark.parametrize("kept", [0, 40, 200])
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_topic_that_is_made_again_is_not_taken_for_the_one_before(kept: int, count: int) -> None:
+    cluster = Cluster(
+        log_flush_offset_checkpoint_interval_ms="20000",
+        replica_high_watermark_checkpoint_interval_ms="20000",
+    )
+    cluster.create_topic("t", flush_messages="1")
+    for _ in range(5):
+        cluster.produce("t", b"of the topic before")
+    cluster.shell.advance(20_500)
+    for checkpoint in ("recovery-point", "replication"):
+        content = cluster.shell.disk.read_file(f"data/{checkpoint}-offset-checkpoint")
+        assert content == b"0\n1\nt 0 5\n"
+    cluster.delete_topic("t")
+    cluster.send(create_topic_request("t", 1))
+    while ("t", 0) not in cluster.broker.hosting.by_name:
+        cluster.shell.advance(1)
+    values = [b"%d" % number for number in range(count)]
+    cluster.frames()
+    for value in values:
+        assert cluster.produce("t", value).error_code == 0
+    # Its directory is known after the power failure, and some bytes of each file are.
+    cluster.crash(lambda path, unsynced: min(kept, unsynced), lambda changes: changes)
+    found = cluster.values("t")
+    assert found == values[: len(found)]
+    assert cluster.partition("t").high_watermark == len(found)
+
+
 def test_no_step_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     node = cluster.shell.node
     assert node is not None
@@ -474,6 +503,7 @@ def test_a_partition_that_the_metadata_does_not_know_is_set_aside(cluster: Clust
     names = disk.names("data")
     assert "stranger-3" not in names
     assert any(name.startswith("stranger-3.") and name.endswith("-stray") for name in names)
+    cluster.shell.advance(100)  # until no checkpoint tells of a t-0 any more
     assert cluster.values("t") == []
     assert cluster.produce("t", b"b").base_offset == 0
 

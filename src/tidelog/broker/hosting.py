@@ -30,7 +30,7 @@ from tidelog.metadata.records.topics import (
 )
 from tidelog.replica.partition import Partition
 from tidelog.slices import Slices
-from tidelog.types import Uuid
+from tidelog.types import Offset, Uuid
 from tidelog.wire.declare import Message
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Hosting:
         """Partitions whose state in the metadata has not been acted upon."""
         self._indexes: dict[Uuid, dict[int, None]] = {}
         """By topic, those partitions that are in one of the maps here."""
-        self._without_room = self._is_following = False
+        self._must_wait = self._is_following = False
         self._damaged: dict[tuple[Uuid, int], tuple[str, int]] = {}
         """Partitions that stay offline, by id: a deletion does not name the topic."""
         self.flushing: dict[Partition, None] = {}
@@ -124,7 +124,7 @@ class Hosting:
             self._changed[place.topic_id, place.partition] = None
             self._indexes.setdefault(place.topic_id, {})[place.partition] = None
             yield 1
-        while self._changed and not self._without_room:
+        while self._changed and not self._must_wait:
             self._follow(*next(iter(self._changed)), now)
             yield ADOPT_COST
         self._begin_to_follow(now)
@@ -136,10 +136,10 @@ class Hosting:
             self.broker.jobs.start(self._follow_changed(now), now)
 
     def _follow_changed(self, now: Now) -> Slices[None]:
-        """What there was no room for has another turn after a while."""
-        self._without_room = False
+        """What cannot be made yet has another turn after a while."""
+        self._must_wait = False
         try:
-            while self._changed and not self._without_room:
+            while self._changed and not self._must_wait:
                 self._follow(*next(iter(self._changed)), now)
                 yield 1
         finally:
@@ -185,6 +185,12 @@ class Hosting:
         if key in log_dir.damaged:
             self._damaged[topic.topic_id, index] = key
             return None
+        if key in log_dir.outdated and key not in log_dir.logs:
+            # Made once no checkpoint tells of another one of its name.
+            self._changed[topic.topic_id, index] = None
+            self._must_wait = True
+            broker.recovery_points.write(log_dir, now, self._begin_to_follow)
+            return None
         config = log_config(broker.image.topic_configs(topic.name), broker.config)
         try:
             opened = log_dir.logs.get(key) or log_dir.create(
@@ -193,7 +199,7 @@ class Hosting:
         except DiskFull:
             # Tried again by and by, and when somebody asks for it: there may be room by then.
             self._changed[topic.topic_id, index] = None
-            self._without_room = True
+            self._must_wait = True
             return None
         except OSError as error:
             self._changed[topic.topic_id, index] = None  # there may be another directory
@@ -324,6 +330,10 @@ class Hosting:
             partition = self.by_name.get(key)
             if partition is not None:
                 yield key, partition
+
+    def high_watermarks(self, log_dir: LogDir) -> Iterator[tuple[tuple[str, int], Offset]]:
+        """What its checkpoint is to say."""
+        return ((key, partition.high_watermark) for key, partition in self.inside(log_dir))
 
     def erred(self, partition: Partition, error: OSError | DamagedSegment, now: Now) -> ErrorCode:
         """What clients are told when a log cannot be read or written; damage takes the

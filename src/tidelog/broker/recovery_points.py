@@ -1,15 +1,16 @@
 """Writes recovery-point-offset-checkpoint: by the clock, and after a log was truncated below its
 recovery point. Such a log may not grow before that is durable: after a power failure recovery
-would take new records for old ones that were flushed."""
+would take new records for old ones that were flushed. For the same reason no log is made under
+the name of one that is gone before all checkpoints have forgotten that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.env import DiskFull, Now
-from tidelog.log.checkpoint import format_lines, format_offset
+from tidelog.log.checkpoint import TopicPartition, format_lines, format_offset
 from tidelog.log.log_dir import LogDir
 from tidelog.log.results import Unflushed
 from tidelog.slices import Slices, each
@@ -45,13 +46,25 @@ class RecoveryPoints:
         self._broker.jobs.start(self._write(log_dir, self._waiting.pop(log_dir)), now)
 
     def _write(self, log_dir: LogDir, called: list[Then]) -> Slices[None]:
-        checkpoint = log_dir.recovery_point_checkpoint()
-        lines = yield from each(checkpoint.offsets, format_offset, 2)
-        work = Unflushed(0, (), ((checkpoint.path, format_lines(lines)),), ())
-        self._broker.runtime.flush((work,), partial(self._written, log_dir, called))
+        outdated = dict(log_dir.outdated)
+        checkpoints = [log_dir.recovery_point_checkpoint()]
+        if outdated:
+            marks = self._broker.hosting.high_watermarks(log_dir)
+            checkpoints += log_dir.log_start_checkpoint(), log_dir.high_watermark_checkpoint(marks)
+        replacements = []
+        for checkpoint in checkpoints:
+            lines = yield from each(checkpoint.offsets, format_offset, 2)
+            replacements.append((checkpoint.path, format_lines(lines)))
+        work = Unflushed(0, (), tuple(replacements), ())
+        self._broker.runtime.flush((work,), partial(self._written, log_dir, called, outdated))
 
     def _written(
-        self, log_dir: LogDir, called: list[Then], error: OSError | DiskFull | None, now: Now
+        self,
+        log_dir: LogDir,
+        called: list[Then],
+        outdated: Mapping[TopicPartition, int],
+        error: OSError | DiskFull | None,
+        now: Now,
     ) -> None:
         del self._writing[log_dir]
         if isinstance(error, DiskFull):
@@ -61,6 +74,7 @@ class RecoveryPoints:
             self._waiting.pop(log_dir, None)
             self._broker.hosting.fail(log_dir.path, f"cannot write recovery points: {error}", now)
         else:
+            log_dir.written(outdated)
             for then in called:
                 then(now)
             if log_dir in self._waiting and log_dir not in self._writing:

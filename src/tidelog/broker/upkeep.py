@@ -43,8 +43,7 @@ class Upkeep:
 
     def _high_watermarks(self, now: Now) -> None:
         for log_dir in self._broker.log_dirs.online:
-            partitions = self._broker.hosting.inside(log_dir)
-            marks = ((key, partition.high_watermark) for key, partition in partitions)
+            marks = self._broker.hosting.high_watermarks(log_dir)
             self._begin_to_write(log_dir.high_watermark_checkpoint(marks), now)
 
     def _recovery_points(self, now: Now) -> None:

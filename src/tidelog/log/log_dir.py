@@ -76,6 +76,10 @@ class LogDir:
         self.was_clean = False
         self.last_broker_epoch = -1
         """From before the last clean stop; -1 after any other."""
+        self.outdated: dict[TopicPartition, int] = {}
+        """Partitions that are gone, though a checkpoint may still tell of them; by the number of
+        the deletion. After a crash one that was made under such a name would be taken for it."""
+        self._moves = 0
         self._recovery_points: dict[TopicPartition, Offset] = {}
         self._log_starts: dict[TopicPartition, Offset] = {}
 
@@ -141,6 +145,12 @@ class LogDir:
                 now,
                 partial(progress, name),
             )
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+            gone = [key for key in offsets if key not in self.logs and key not in self.damaged]
+            for key in gone:
+                if key[0] != METADATA_TOPIC:
+                    del offsets[key]
+                    self.outdated[key] = 0
 
     def _load(self, key: TopicPartition, config: LogConfig, now: Now, progress: Progress) -> None:
         path, recovery_point = (
@@ -235,7 +245,16 @@ class LogDir:
             self.disk.rename(f"{self.path}/{directory_name(topic, partition)}", path)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
             offsets.pop(key, None)
+        if log is None or log.log_end_offset:
+            self._moves += 1
+            self.outdated[key] = self._moves
         return path
+
+    def written(self, outdated: Mapping[TopicPartition, int]) -> None:
+        """All checkpoints are durable, made when these were outdated."""
+        for key, move in outdated.items():
+            if self.outdated.get(key) == move:
+                del self.outdated[key]
 
     def recovery_point_checkpoint(self) -> Checkpoint:
         """To be written every 60 s, after truncations, and on a clean stop."""
