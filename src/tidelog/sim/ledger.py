@@ -299,6 +299,8 @@ class Ledger:
         """A leader begins: it must have all that is committed. What it lacks is lost; returns
         what an unclean election has cost."""
         replica, cost = self.replica(machine), []
+        if is_unclean and replica.end_offset < self.start_offset:
+            self.start_offset = replica.start_offset  # it has not heard of the deletion
         while self.committed.entries and self.committed.entries[-1].base_offset >= (
             self.start_offset
         ):

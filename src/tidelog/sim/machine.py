@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from tidelog.env import Now
 from tidelog.events import ConnectionId, Event
 from tidelog.loading import CannotLoad
 from tidelog.sim.disk import Crashed, SimulatedDisk
@@ -143,9 +144,11 @@ class Machine:
 
     # What its process tells.
 
-    def before_step(self, event: Event, frame: memoryview | None) -> None:
-        self.disk.wall_ms = self.clock.now().wall_ms
+    def before_step(self, event: Event, frame: memoryview | None) -> Now:
+        now = self.clock.now()
+        self.disk.wall_ms = now.wall_ms
         self._watch.before_step(self, event, frame)
+        return now
 
     def after_step(self) -> None:
         self._watch.after_step(self)

@@ -128,20 +128,32 @@ class MetadataInvariants:
             self._counters.reached("an ISR grew")
         if before.is_reassigning and not state.is_reassigning:
             self._counters.reached("a reassignment ended")
-        if state.leader == before.leader or state.leader < 0:
-            if state.leader < 0 <= before.leader:
-                self._counters.reached("a partition lost its leader")
-            return
+        if state.leader < 0 <= before.leader:
+            self._counters.reached("a partition lost its leader")
+        if state.leader >= 0 and state.leader_epoch > before.leader_epoch:
+            self._check_election(image, topic, place, before, state)
+
+    def _check_election(
+        self,
+        image: MetadataImage,
+        topic: Topic,
+        place: Place,
+        before: PartitionState,
+        state: PartitionState,
+    ) -> None:
         if before.eligible_leader_replicas and state.leader in before.eligible_leader_replicas:
             self._counters.reached("a leader was elected from the ELR")
         # Who joins the ISR may end a reassignment by that, and be elected in the same change.
-        has_joined = before.is_reassigning and state.leader_recovery_state != RECOVERING
+        is_recovering = state.leader_recovery_state == RECOVERING
+        has_ended = before.is_reassigning and not state.is_reassigning
+        has_joined = has_ended and not is_recovering
         is_clean = has_joined or state.leader in (*before.isr, *before.eligible_leader_replicas)
-        if is_clean or state.partition_epoch > before.partition_epoch + 1:
-            if state.leader_recovery_state == RECOVERING:
-                self._replicas.elected_unclean(place, state.leader_epoch)
-            return
-        self._check_unclean(image, topic, place, before, state)
+        # A node may show several changes at once, and what lay between is not known.
+        is_gap = state.partition_epoch > before.partition_epoch + 1
+        if is_gap and is_recovering:
+            self._replicas.elected_unclean(place, state.leader_epoch)
+        elif not is_clean and not is_gap:
+            self._check_unclean(image, topic, place, before, state)
 
     def _check_unclean(
         self,

@@ -12,6 +12,7 @@ from tidelog.events import (
     FileFailed,
     Received,
 )
+from tidelog.node import Node
 from tidelog.sim.counters import Counters
 from tidelog.sim.describe import Readable
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, Machine
@@ -37,6 +38,8 @@ class Observer:
         """Who is to be told that a process is gone."""
         self.words: Words | None = None
         self._numbers: dict[str, int] = {}
+        self._nodes: dict[str, Node] = {}
+        """Those that run, by their machines."""
         self._readable = Readable()
 
     def before_step(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
@@ -49,7 +52,7 @@ class Observer:
     def after_step(self, machine: Machine) -> None:
         if self.words is not None and self.words.failure is not None:
             raise self.words.failure
-        node = node_of(machine)
+        node = self._nodes.get(machine.name)
         if node is not None:
             metadata = metadata_of(node)
             self.quorum.stepped(machine.name, machine.disk, metadata.raft)
@@ -74,12 +77,14 @@ class Observer:
     def started(self, machine: Machine) -> None:
         node = node_of(machine)
         if node is not None:
+            self._nodes[machine.name] = node
             self.quorum.started(machine.name, machine.disk, metadata_of(node).raft)
             self.metadata.started(machine.name, incarnation_of(node))
             self.replicas.started(machine.name, machine.disk, partitions_of(node))
 
     def ended(self, machine: Machine, reason: str) -> None:
         self.trace.say(f"{machine.name} {reason}")
+        self._nodes.pop(machine.name, None)
         self.quorum.ended(machine.name)
         self.metadata.ended(machine.name)
         if reason in (LOST_POWER, NEW_DISK):

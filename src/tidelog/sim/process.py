@@ -126,9 +126,8 @@ class Process:
     def step(self, event: Event, frame: memoryview | None = None) -> None:
         if not self.is_alive:
             return
-        machine = self.machine
-        machine.before_step(event, frame)
-        self._start(self.program.step(event, machine.clock.now()))
+        now = self.machine.before_step(event, frame)
+        self._start(self.program.step(event, now))
 
     def ask(self, call: Callable[[Now], list[Effect]]) -> None:
         """Have it do something that no event tells it to."""
@@ -267,7 +266,7 @@ class Process:
                     self._write(connection, parts)
 
     def _write(self, connection: Connection, parts: list[Any]) -> None:
-        frame = b"".join(map(_content, parts))
+        frame = joined(parts)
         self.machine.sent(connection.id, frame)
         connection.socket.send(frame)
 
@@ -364,5 +363,10 @@ class Process:
         self.machine.stopped(effect.reason)
 
 
-def _content(part: Any) -> bytes:
-    return part.read() if isinstance(part, FileSlice) else bytes(part)
+def joined(parts: list[Any]) -> bytes:
+    """A frame's bytes, with what lies in files."""
+    try:
+        return b"".join(parts)
+    except TypeError:
+        read = (part.read() if isinstance(part, FileSlice) else part for part in parts)
+        return b"".join(read)

@@ -37,7 +37,8 @@ class Surroundings(Protocol):
     flush_us: tuple[int, int]
     """How long the disk takes to make something durable, at least and at most."""
 
-    def before_step(self, event: Event, frame: memoryview | None, /) -> None: ...
+    def before_step(self, event: Event, frame: memoryview | None, /) -> Now:
+        """What its clocks show."""
 
     def after_step(self) -> None: ...
 

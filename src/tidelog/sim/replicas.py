@@ -47,6 +47,8 @@ class ReplicaInvariants:
         self._counters = counters
         self._marks: dict[str, dict[Partition, Mark]] = {}
         self._leaders: dict[tuple[Place, int], str] = {}
+        self._led_epochs: dict[Place, int] = {}
+        """The last leader epoch that somebody has begun to lead."""
         self._unclean_epochs: dict[Place, int] = {}
         """The last leader epoch that began with an election of somebody who may lack records."""
         self._paths: dict[tuple[str, Place], str] = {}
@@ -177,10 +179,8 @@ class ReplicaInvariants:
                 "one leader per epoch",
                 lambda: f"{partition}: {other} and {machine} lead in epoch {leader_epoch}",
             )
-            is_unclean = self._unclean_epochs.get(place) == leader_epoch
             self._counters.reached("a leader began an epoch")
-            for _ in ledger.lead(machine, is_unclean=is_unclean):
-                self._counters.reached("a committed batch lost by an unclean election")
+            self._begin(machine, place, ledger, leader_epoch)
         elif high_watermark < before[0]:
             raise Violation(
                 "a leader's high watermark never falls",
@@ -189,6 +189,15 @@ class ReplicaInvariants:
         ledger.start_offset = max(ledger.start_offset, now[2])
         if high_watermark > before[0] or leader_epoch != before[4]:
             self._check_committed(machine, partition, ledger, before, now)
+
+    def _begin(self, machine: str, place: Place, ledger: Ledger, leader_epoch: int) -> None:
+        if leader_epoch < self._led_epochs.get(place, 0):
+            self._counters.reached("a leader learned too late that it led")
+            return  # others lead already, and what they commit it cannot have
+        self._led_epochs[place] = leader_epoch
+        is_unclean = self._unclean_epochs.get(place) == leader_epoch
+        for _ in ledger.lead(machine, is_unclean=is_unclean):
+            self._counters.reached("a committed batch lost by an unclean election")
 
     def _check_committed(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
@@ -223,10 +232,11 @@ class ReplicaInvariants:
     def _check_follower(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
     ) -> None:
-        if before[3] == partition.node_id and now[0] > before[0]:
-            # It led on for a while in this step, with the ISR that it was told of first.
+        led = before[3] == partition.node_id or now[5] > before[5] + 1
+        if led and now[0] > before[0]:
+            # It led for a while in this step, with an ISR that it was told of before the last.
             place = Place(partition.topic_id, partition.index)
-            self._show(machine, place, ledger, before[4], now[0])
+            self._show(machine, place, ledger, now[4] - 1, now[0])
         elif now[0] < before[0]:
             self._counters.reached("a follower's high watermark fell by a truncation")
             require(

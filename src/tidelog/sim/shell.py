@@ -6,9 +6,8 @@ import heapq
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
-from tidelog.env import DiskFull, FileSlice, Now
+from tidelog.env import DiskFull, Now
 from tidelog.events import (
     CloseConnection,
     Connect,
@@ -31,6 +30,7 @@ from tidelog.events import (
 )
 from tidelog.node import Node
 from tidelog.sim.disk import SimulatedDisk
+from tidelog.sim.process import joined
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
 from tidelog.wire.request import decode_request
@@ -156,7 +156,7 @@ class SimulatedShell:
         match effect:
             case Send(connection, parts):
                 if connection not in self.closed and connection in self.sent:
-                    self.sent[connection] += b"".join(map(_content, parts))
+                    self.sent[connection] += joined(parts)
             case CloseConnection(connection, reason):
                 if connection not in self.closed:
                     self.closed[connection] = reason
@@ -214,7 +214,3 @@ class SimulatedShell:
     def _later(self, delay_ms: int, action: Action) -> None:
         self._count += 1
         heapq.heappush(self._actions, (self.now.monotonic_ms + delay_ms, self._count, action))
-
-
-def _content(part: Any) -> bytes:
-    return part.read() if isinstance(part, FileSlice) else bytes(part)

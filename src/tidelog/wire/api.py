@@ -8,6 +8,7 @@ imported when they are first asked for.
 from __future__ import annotations
 
 from enum import Flag, IntEnum
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -256,11 +257,13 @@ DATA_MODULES = (
 """Messages of no API: they travel inside the fields of others, or lie in records."""
 
 
+@cache
 def request_class(key: int) -> type[Message]:
     """The class of this API's request; KeyError if there is no such API."""
     return _message_class(APIS[key], "Request")
 
 
+@cache
 def response_class(key: int) -> type[Message]:
     """The class of this API's response; KeyError if there is no such API."""
     return _message_class(APIS[key], "Response")
