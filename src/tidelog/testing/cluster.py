@@ -173,10 +173,14 @@ class Cluster:
     def isolate(self, node: int) -> None:
         """Nothing passes between this node and the others any more, in neither direction; clients
         still reach it. Connections stand still, as if a cable were out."""
-        self._require(node, *State)
-        if len(self.nodes) == 1:
-            raise ClusterError("a node alone has nobody to be isolated from")
+        self._require_others(node)
         self._set_isolated(self._isolated | {node})
+
+    def cut(self, node: int) -> None:
+        """Break the connections between this node and the others, with what is under way on them,
+        as a firewall that restarts does. They can connect again at once."""
+        self._require_others(node)
+        self._tell("network", change="cut", nodes=[node])
 
     def heal(self) -> None:
         """Everything passes again."""
@@ -184,8 +188,13 @@ class Cluster:
 
     def _set_isolated(self, nodes: frozenset[int]) -> None:
         if len(self.nodes) > 1:
-            self._tell("isolate", nodes=sorted(nodes))
+            self._tell("network", change="isolate", nodes=sorted(nodes))
         self._isolated = nodes
+
+    def _require_others(self, node: int) -> None:
+        self._require(node, *State)
+        if len(self.nodes) == 1:
+            raise ClusterError("a node alone has no connections to others")
 
     # What it looks like.
 
@@ -211,8 +220,10 @@ class Cluster:
         return self._observer().controller(timeout)
 
     def isr(self, topic: str, partition: int = 0) -> set[int]:
-        """The nodes that are in sync."""
-        return set(self._observer().partitions(topic)[partition].isr)
+        """The nodes that are in sync, as their leader knows."""
+        leader = self.leader(topic, partition)
+        (view,) = Observer([self.address(leader)]).views(topic)
+        return set(view[partition].isr)
 
     def wait_isr(
         self,

@@ -39,7 +39,7 @@ class Nursery:
         """Do one thing; its result."""
         commands: dict[str, Callable[..., Any]] = {
             "proxy": self.start_proxy,
-            "isolate": self.isolate,
+            "network": self.change_network,
             "start": self.start,
             "wait": self.wait,
             "ended": self.ended,
@@ -52,10 +52,10 @@ class Nursery:
         self._proxy = fork(serve, Path(log))
         theirs.close()
 
-    def isolate(self, nodes: list[int]) -> None:
-        """These nodes and no others; it has happened when this returns."""
+    def change_network(self, change: str, nodes: list[int]) -> None:
+        """A method of the proxy; it has happened when this returns."""
         assert self._control is not None
-        self._control.sendall(f"{json.dumps(nodes)}\n".encode())
+        self._control.sendall(f"{json.dumps([change, nodes])}\n".encode())
         if not self._control.recv(1):
             raise RuntimeError("the proxy is gone")
 
@@ -106,7 +106,8 @@ def serve_proxy(routes: list[Route], control: socket.socket) -> int:
         while b"\n" in lines:
             line, _, rest = lines.partition(b"\n")
             lines[:] = rest
-            proxy.set_isolated(json.loads(line))
+            change, nodes = json.loads(line)
+            {"isolate": proxy.set_isolated, "cut": proxy.cut}[change](nodes)
             control.sendall(b".")
 
     proxy.watch(control, told)

@@ -19,16 +19,11 @@ T = TypeVar("T")
 
 
 class Observer:
-    """Asks one of these nodes. Connections are not kept: what was true a moment ago may not be."""
+    """Asks these nodes. Connections are not kept: what was true a moment ago may not be."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        self._settings = ClientSettings(
-            bootstrap_servers=parse_servers(",".join(addresses)),
-            client_id="tidelog-testing",
-            bootstrap_timeout_ms=1,
-            timeout_ms=ANSWER_MS_MAX,
-            request_timeout_ms=ANSWER_MS_MAX,
-        )
+        self._settings = settings(addresses)
+        self._each = [settings([address]) for address in addresses]
 
     def are_serving(self, nodes: set[int]) -> bool:
         """Whether every one of these brokers is in service; waits a moment if not."""
@@ -52,22 +47,28 @@ class Observer:
         if error is not None:
             raise error
 
-    def partitions(self, topic: str) -> dict[int, DescribedPartition]:
-        """None, where the topic is unknown."""
-        with Client(self._settings) as client:
-            found = client.run(describe_topics, [topic]).get(topic)
-        return {} if found is None else {one.partition: one for one in found.partitions}
+    def views(self, topic: str) -> list[dict[int, DescribedPartition]]:
+        """The partitions as each node knows them; none, where the topic is unknown. A node that
+        was away until now has yet to hear the news, so that one alone is not to be believed."""
+        views = []
+        for one in self._each:
+            with Client(one) as client:
+                found = client.run(describe_topics, [topic]).get(topic)
+            views.append({} if found is None else {one.partition: one for one in found.partitions})
+        return views
 
     def leader(self, topic: str, partition: int, down: Collection[int], timeout: float) -> int:
-        """Of nodes that are down it takes a moment until all know."""
+        """The one that all name. Of nodes that are down it takes a moment until all know."""
 
         def look() -> tuple[int | None, str]:
-            found = self.partitions(topic).get(partition)
-            if found is None:
+            found = [view[partition] for view in self.views(topic) if partition in view]
+            if len(found) < len(self._each):
                 return None, f"there is no partition {topic}-{partition}"
-            is_led = found.leader_id >= 0 and found.leader_id not in down
-            instead = f"{topic}-{partition} has no leader that runs; its ISR is {list(found.isr)}"
-            return (found.leader_id if is_led else None), instead
+            leaders = sorted({one.leader_id for one in found})
+            is_led = len(leaders) == 1 and leaders[0] >= 0 and leaders[0] not in down
+            isr = list(found[0].isr)
+            instead = f"{topic}-{partition} has no leader that runs: {leaders}; its ISR is {isr}"
+            return (leaders[0] if is_led else None), instead
 
         return self._until(look, timeout)
 
@@ -83,15 +84,17 @@ class Observer:
         self, topic: str, partition: int | None, isr: Collection[int] | None, timeout: float
     ) -> None:
         def look() -> tuple[bool | None, str]:
-            found = self.partitions(topic)
-            chosen = [one for index, one in found.items() if partition in (None, index)]
+            views = self.views(topic)
+            chosen = [
+                one for view in views for index, one in view.items() if partition in (None, index)
+            ]
             for one in chosen:
                 wanted = set(one.replicas if isr is None else isr)
                 if set(one.isr) != wanted:
                     seen = f"the ISR of {topic}-{one.partition} is {sorted(one.isr)}"
                     return None, f"{seen}, not {sorted(wanted)}"
             which = topic if partition is None else f"{topic}-{partition}"
-            return bool(chosen) or None, f"there is no {which}"
+            return (bool(chosen) and all(views)) or None, f"there is no {which}"
 
         self._until(look, timeout)
 
@@ -108,3 +111,13 @@ class Observer:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"after {timeout} s {instead}")
             time.sleep(POLL_SECONDS)
+
+
+def settings(addresses: Sequence[str]) -> ClientSettings:
+    return ClientSettings(
+        bootstrap_servers=parse_servers(",".join(addresses)),
+        client_id="tidelog-testing",
+        bootstrap_timeout_ms=1,
+        timeout_ms=ANSWER_MS_MAX,
+        request_timeout_ms=ANSWER_MS_MAX,
+    )

@@ -100,11 +100,19 @@ class Proxy:
         for link in list(self._links):
             self._do(link, partial(self._send, link, link.there))
 
+    def cut(self, node_ids: Iterable[int]) -> None:
+        """Break every connection to and from these nodes; what was under way is lost."""
+        chosen = frozenset(node_ids)
+        for link in list(self._links):
+            if link.route.node_id in chosen or link.sender in chosen:
+                self._close(link)
+
     def run_once(self) -> None:
         """Wait until something happens, and do it."""
         timeout = max(0.0, self._look_at - time.monotonic()) if self._down else None
         for key, mask in self._selector.select(timeout):
-            if key.fileobj in self._selector.get_map():  # not closed by one of those before
+            now = self._selector.get_map().get(key.fd)
+            if now is not None and now.fileobj is key.fileobj:  # not closed by one of those before
                 key.data(mask)
         if self._down and time.monotonic() >= self._look_at:
             self._look_for_nodes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -94,7 +94,7 @@ class Running:
         self.proxy = Proxy([Route(1, port, node_port)])
         self.ours, theirs = socket.socketpair()
         self.theirs = theirs
-        self.isolated: list[int] = []
+        self.changed: list[int] = []
         self.connections: list[Connection] = []
         self.is_over = False
         self.proxy.watch(theirs, self._told)
@@ -102,8 +102,10 @@ class Running:
         self.thread.start()
 
     def _told(self) -> None:
-        self.is_over = self.theirs.recv(1) != b"i"
-        self.proxy.set_isolated(self.isolated)
+        told = self.theirs.recv(1)
+        self.is_over = told == b"x"
+        change = self.proxy.cut if told == b"c" else self.proxy.set_isolated
+        change(self.changed)
         self.theirs.sendall(b".")
 
     def _run(self) -> None:
@@ -111,8 +113,14 @@ class Running:
             self.proxy.run_once()
 
     def isolate(self, *nodes: int) -> None:
-        self.isolated = list(nodes)
-        self.ours.sendall(b"i")
+        self._tell(b"i", nodes)
+
+    def cut(self, *nodes: int) -> None:
+        self._tell(b"c", nodes)
+
+    def _tell(self, change: bytes, nodes: Iterable[int]) -> None:
+        self.changed = list(nodes)
+        self.ours.sendall(change)
         assert self.ours.recv(1) == b"."
 
     def close(self) -> None:
@@ -225,6 +233,18 @@ def test_others_pass_while_one_is_isolated(network):
     proxy.isolate(2)
     proxy.connect("raft-client-3").introduced()
     proxy.connect("somebody").introduced()
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_connections_are_cut_and_may_be_made_again(network, node):
+    proxy, _ = network
+    cut = proxy.connect().introduced()
+    other = proxy.connect("raft-client-3").introduced()
+    proxy.cut(node)
+    assert cut.receive(1) == b""
+    other.socket.sendall(b"x")
+    assert other.receive(1) == (b"" if node == 1 else b"x")
+    proxy.connect().introduced()
 
 
 def test_an_end_is_passed_on_after_the_last_byte(network):
