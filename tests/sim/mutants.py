@@ -285,7 +285,7 @@ ALL = (
         0,
         (
             "raft.following",
-            "return quorum.is_log_durable or not quorum.config.is_controller",
+            "return quorum.is_log_durable or not (quorum.config.is_controller or quorum.has_cut)",
             "return True",
         ),
     ),

@@ -126,10 +126,12 @@ class Followed:
 
     def _cut(self, truncate: Callable[[], None]) -> None:
         """What is cut off below the recovery point must be known to the disk before the log
-        grows again."""
-        recovery_point = self.partition.log.recovery_point
+        grows again, and so must be that a segment is gone: it could come back behind what is
+        appended in its place."""
+        log = self.partition.log
+        recovery_point, active = log.recovery_point, log.segments.active
         truncate()
-        if self.partition.log.recovery_point < recovery_point:
+        if log.recovery_point < recovery_point or log.segments.active is not active:
             self.state = State.TRUNCATED
 
     def _refused(self, error: ErrorCode, broker: Broker, now: Now) -> None:

@@ -32,12 +32,19 @@ class RecoveryPoints:
         self._writing: dict[LogDir, None] = {}
         self._waiting: dict[LogDir, list[Then]] = {}
         """Who needs a write that begins from now on."""
+        self._cut: dict[LogDir, dict[str, None]] = {}
+        """Partitions' directories that it is to make durable, too."""
 
-    def write(self, log_dir: LogDir, now: Now, then: Then | None = None) -> None:
-        """Then is called when it is durable; never, if the directory goes offline."""
+    def write(
+        self, log_dir: LogDir, now: Now, then: Then | None = None, path: str | None = None
+    ) -> None:
+        """Then is called when it is durable, and a partition's directory with it; never, if
+        the log directory goes offline."""
         waiting = self._waiting.setdefault(log_dir, [])
         if then is not None:
             waiting.append(then)
+        if path is not None:
+            self._cut.setdefault(log_dir, {})[path] = None
         if log_dir not in self._writing:
             self._begin(log_dir, now)
 
@@ -55,20 +62,24 @@ class RecoveryPoints:
         for checkpoint in checkpoints:
             lines = yield from each(checkpoint.offsets, format_offset, 2)
             replacements.append((checkpoint.path, format_lines(lines)))
-        work = Unflushed(0, (), tuple(replacements), ())
-        self._broker.runtime.flush((work,), partial(self._written, log_dir, called, outdated))
+        directories = tuple(self._cut.pop(log_dir, ()))
+        work = Unflushed(0, (), tuple(replacements), directories)
+        then = partial(self._written, log_dir, called, outdated, directories)
+        self._broker.runtime.flush((work,), then)
 
     def _written(
         self,
         log_dir: LogDir,
         called: list[Then],
         outdated: Mapping[TopicPartition, int],
+        directories: tuple[str, ...],
         error: OSError | DiskFull | None,
         now: Now,
     ) -> None:
         del self._writing[log_dir]
         if isinstance(error, DiskFull):
             self._waiting.setdefault(log_dir, []).extend(called)
+            self._cut.setdefault(log_dir, {}).update(dict.fromkeys(directories))
             self._broker.schedule.at(now.monotonic_ms + FULL_DISK_MS, partial(self._again, log_dir))
         elif error is not None:
             self._waiting.pop(log_dir, None)

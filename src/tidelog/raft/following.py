@@ -82,7 +82,7 @@ class Following:
         quorum = self._quorum
         if not quorum.gate.is_open or self.download.is_busy or self.appending.is_busy:
             return False
-        return quorum.is_log_durable or not quorum.config.is_controller
+        return quorum.is_log_durable or not (quorum.config.is_controller or quorum.has_cut)
 
     def _wanted(self) -> list[Server]:
         """A follower asks its leader, and others too while that does not answer. Who has no
@@ -226,5 +226,4 @@ class Following:
                 f" records as committed up to {quorum.high_watermark}"
             )
             return
-        quorum.log.truncate_to(target)
-        quorum.history.truncate_to(target)
+        quorum.truncate_to(target)

@@ -99,6 +99,8 @@ class Quorum:
         self._news: deque[Action] = deque()
         self._is_settling = self._is_stirred = False
         self._is_flushing = False
+        self.has_cut = False
+        """Segments are gone, and the disk need not know that yet."""
         self._flush_retry_ms = NEVER
         self.holds_flush = False
         """More is about to be appended, and one flush is enough for all of it."""
@@ -137,7 +139,7 @@ class Quorum:
 
     @property
     def is_log_durable(self) -> bool:
-        return self.log.recovery_point >= self.log.log_end_offset
+        return not self.has_cut and self.log.recovery_point >= self.log.log_end_offset
 
     @property
     def leader_view(self) -> LeaderView:
@@ -195,7 +197,7 @@ class Quorum:
         if self.holds_flush:
             return False
         wanted = not self.is_log_durable if self.config.is_controller else self.log.must_flush(now)
-        if not wanted:
+        if not wanted and not self.has_cut:
             return False
         self._flush_retry_ms = NEVER
         try:
@@ -206,11 +208,23 @@ class Quorum:
         if work is None:
             return False
         self._is_flushing = True
-        self.flush((work,), partial(self._flushed, work.end_offset))
+        self.flush((work,), partial(self._flushed, work.end_offset, self.has_cut))
         return True
 
-    def _flushed(self, end_offset: Offset, error: OSError | DiskFull | None, now: Now) -> None:
+    def truncate_to(self, end_offset: Offset) -> None:
+        """Segments that are gone could come back behind what is appended in their place: that
+        waits until the disk knows."""
+        active = self.log.segments.active
+        self.log.truncate_to(end_offset)
+        self.history.truncate_to(end_offset)
+        self.has_cut |= self.log.segments.active is not active
+
+    def _flushed(
+        self, end_offset: Offset, had_cut: bool, error: OSError | DiskFull | None, now: Now
+    ) -> None:
         self._is_flushing = False
+        if had_cut and error is None:
+            self.has_cut = False
         if isinstance(error, DiskFull):
             self.log.flush_failed()
             self._flush_retry_ms = now.monotonic_ms + DISK_FULL_RETRY_MS

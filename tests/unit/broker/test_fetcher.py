@@ -316,6 +316,31 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     assert partition.log.log_end_offset == 2
 
 
+def test_nothing_is_appended_before_the_disk_knows_that_a_segment_is_gone(wired: Wired) -> None:
+    wired[1].produce("t", b"a")
+    wired.disconnect(1)
+    node, partition = wired[1], wired.partition(1)
+    produce_to_leader_only(wired, 1, b"lost")
+    partition.log.roll(partition.log.log_end_offset, node.shell.now)
+    produce_to_leader_only(wired, 1, b"lost, too")
+    assert partition.log.recovery_point <= 1
+    assert len(partition.log.segments) == 2
+    wired.change(2, 3, isr=(2, 3), leader=2)
+    wired[2].produce("t", b"b")
+    wired.down.clear()
+    node.shell.flush_ms = (50, 50)
+    wired.change(1, isr=(2, 3), leader=2)
+    for _ in range(300):
+        wired.advance(1)
+        if partition.log.log_end_offset == 1:
+            break
+    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    work = [e.work[0] for e in node.shell.effects if isinstance(e, Flush)]
+    assert any(partition.log.path in one.directories for one in work if not one.files)
+    wired.advance(150)
+    assert partition.log.log_end_offset == 2
+
+
 def test_very_large_answers_are_taken_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidelog.broker.fetcher.AT_ONCE_BYTES_MAX", 1000)
     wired = Wired()
