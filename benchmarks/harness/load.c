@@ -2,12 +2,12 @@
  *
  *   load produce BOOTSTRAP TOPIC PARTITIONS RECORD_BYTES RECORDS BATCH_BYTES ACKS LINGER_MS
  *   load paced   BOOTSTRAP TOPIC PARTITIONS RECORD_BYTES RECORDS RECORDS_A_SECOND ACKS
- *   load blast   HOST PORT FRAME_FILE FRAMES CONNECTIONS DEPTH SECONDS ERROR_POSITION
+ *   load blast   ADDRESSES FRAME_FILE FRAMES CONNECTIONS DEPTH SECONDS ERROR_POSITION
  *   load touch   MEGABYTES
  *
  * Each prints one JSON object. `produce` and `paced` are librdkafka producers; `blast` sends prepared
- * Produce requests (FRAMES of one size in a file, one for each connection in turn) again and again over many
- * connections, with DEPTH of them in flight on each; `touch` writes to memory, which a virtual machine's host may
+ * Produce requests (FRAMES of one size in a file, one for each connection in turn, each with its HOST:PORT in
+ * ADDRESSES) again and again over many connections, with DEPTH of them in flight on each; `touch` writes to memory, which a virtual machine's host may
  * have taken back, so that the run after it does not pay.
  *
  * librdkafka is the one inside confluent-kafka, which brings no header: what is used of it is declared here.
@@ -269,16 +269,30 @@ static requests_t read_requests(const char *path, int count, size_t error_positi
     return requests;
 }
 
+/* The address of a frame: the list has one for each, with commas between them. */
+static void open_for(connection_t *connection, const char *addresses, int frame) {
+    while (frame-- > 0) {
+        addresses = strchr(addresses, ',');
+        if (!addresses++)
+            die("fewer addresses than frames");
+    }
+    char host[64];
+    int port;
+    if (sscanf(addresses, "%63[^:]:%d", host, &port) != 2)
+        die("an address is HOST:PORT");
+    open_connection(connection, host, port);
+}
+
 static void blast(char **args) {
-    const int frames = atoi(args[3]), count = atoi(args[4]), depth = atoi(args[5]);
-    const double seconds = atof(args[6]);
+    const int frames = atoi(args[2]), count = atoi(args[3]), depth = atoi(args[4]);
+    const double seconds = atof(args[5]);
     if (count > CONNECTIONS_MAX || depth > DEPTH_MAX)
         die("too many connections or requests in flight");
-    const requests_t requests = read_requests(args[2], frames, atol(args[7]));
+    const requests_t requests = read_requests(args[1], frames, atol(args[6]));
     static connection_t connections[CONNECTIONS_MAX];
     const int poller = epoll_create1(0);
     for (int i = 0; i < count; i++) {
-        open_connection(&connections[i], args[0], atoi(args[1]));
+        open_for(&connections[i], args[0], i % frames);
         connections[i].request = requests.bytes + (i % frames) * requests.size;
         struct epoll_event event = {EPOLLIN, {.ptr = &connections[i]}};
         epoll_ctl(poller, EPOLL_CTL_ADD, connections[i].socket, &event);
@@ -327,7 +341,7 @@ int main(int count, char **args) {
         const char *name;
         int count;
         void (*run)(char **);
-    } commands[] = {{"produce", 8, produce}, {"paced", 7, paced}, {"blast", 8, blast}, {"touch", 1, touch}};
+    } commands[] = {{"produce", 8, produce}, {"paced", 7, paced}, {"blast", 7, blast}, {"touch", 1, touch}};
     for (size_t i = 0; count > 1 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(args[1], commands[i].name) && count - 2 == commands[i].count) {
             commands[i].run(args + 2);

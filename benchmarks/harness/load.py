@@ -79,13 +79,13 @@ def touch_memory() -> None:
     subprocess.run([program(), "touch", str(TOUCHED_MEGABYTES)], check=True, capture_output=True)
 
 
-def produce_frame(topic: str, partition: int, record_bytes: int) -> bytes:
-    """A Produce request of one record with acks=1, as it goes over the wire."""
+def produce_frame(topic: str, partition: int, record_bytes: int, acks: int) -> bytes:
+    """A Produce request of one record, as it goes over the wire."""
     builder = BatchBuilder()
     builder.append(None, b"x" * record_bytes, timestamp=0)
     data = PartitionProduceData(index=partition, records=bytes(builder.build()))
     request = ProduceRequest(
-        acks=1,
+        acks=acks,
         timeout_ms=30_000,
         topic_data=(TopicProduceData(name=topic, partition_data=(data,)),),
     )

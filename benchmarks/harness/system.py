@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from benchmarks.harness.load import (
     Load,
@@ -18,7 +18,6 @@ from benchmarks.harness.load import (
     touch_memory,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.interop.process import NodeProcess
 
 PARTITIONS = 6
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -29,7 +28,20 @@ FOREIGN_CORES_MAX = 0.3
 
 RUNS_MAX = 3
 QUIET_SECONDS_MAX = 20.0
+SETTLE_SECONDS = 5.0
 QUIET_SAMPLE_SECONDS = 0.5
+
+
+class Served(Protocol):
+    """What is measured: a node, or a cluster of them."""
+
+    directory: Path
+    bootstrap_servers: str
+
+    @property
+    def pids(self) -> list[int]: ...
+    def launch(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Measured(NamedTuple):
@@ -57,38 +69,54 @@ def wait_until_quiet() -> None:
 
 
 class System:
-    """One node with a name, and the topics that the measurements use up."""
+    """Served under a name, and the topics that the measurements use up. With more replicas than
+    one, records wait for all of them."""
 
-    def __init__(self, name: str, node: NodeProcess) -> None:
+    def __init__(self, name: str, node: Served, replicas: int = 1) -> None:
         self.name = name
         self.node = node
+        self.replicas = replicas
+        self.acks = 1 if replicas == 1 else -1
         self.is_warming = False
         """Then a run is load, not a measurement: beside whom it runs does not matter."""
         self._serial = itertools.count()
         self._admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
 
-    def create_topic(self) -> str:
+    def create_topic(self, partitions: int = PARTITIONS) -> str:
         """A new one for each run: all runs append to empty logs."""
         name = f"bench-{next(self._serial)}"
-        (created,) = self._admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values()
+        (created,) = self._admin.create_topics([NewTopic(name, partitions, self.replicas)]).values()
         created.result(ADMIN_SECONDS_MAX)
+        self.leaders(name)
         return name
+
+    def leaders(self, topic: str) -> list[str]:
+        """Of each partition, where its leader is; once every replica is in sync."""
+        deadline = time.monotonic() + ADMIN_SECONDS_MAX
+        while time.monotonic() < deadline:
+            metadata = self._admin.list_topics(topic, timeout=ADMIN_SECONDS_MAX)
+            brokers = {number: f"{b.host}:{b.port}" for number, b in metadata.brokers.items()}
+            found = sorted(metadata.topics[topic].partitions.items())
+            if found and all(len(one.isrs) == self.replicas for _, one in found):
+                return [brokers[one.leader] for _, one in found]
+            time.sleep(0.01)
+        raise TimeoutError(f"{self.name}: the replicas of {topic} are not in sync")
 
     def delete_topic(self, name: str) -> None:
         (deleted,) = self._admin.delete_topics([name]).values()
         deleted.result(ADMIN_SECONDS_MAX)
 
     def cpu_seconds(self) -> float:
-        """User and system time of the broker's threads so far."""
-        text = Path(f"/proc/{self.node.pid}/stat").read_text()
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+        """User and system time of the brokers' threads so far."""
+        ticks = 0
+        for pid in self.node.pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / TICKS_A_SECOND
 
     def resident_bytes(self) -> int:
-        for line in Path(f"/proc/{self.node.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError("a process has a resident size")
+        """Of memory that processes share, each has its part."""
+        return sum(map(proportional_bytes, self.node.pids))
 
     def measure(self, load: Callable[[str], Load]) -> Measured:
         """Run the load on a new topic; again, if the machine was not ours meanwhile."""
@@ -116,41 +144,59 @@ class System:
 
     def produce(self, record_bytes: int, batch_bytes: int, records: int) -> Measured:
         servers = self.node.bootstrap_servers
-        shape = (PARTITIONS, record_bytes, records, batch_bytes, 1, 5)
+        shape = (PARTITIONS, record_bytes, records, batch_bytes, self.acks, 5)
         return self.measure(lambda topic: run("produce", servers, topic, *shape))
 
     def paced(self, records_a_second: int, records: int) -> Measured:
         servers = self.node.bootstrap_servers
-        shape = (PARTITIONS, 100, records, records_a_second, 1)
+        shape = (PARTITIONS, 100, records, records_a_second, self.acks)
         return self.measure(lambda topic: run("paced", servers, topic, *shape))
 
     def requests(self, connections: int, depth: int, seconds: float) -> Measured:
-        host, _, port = self.node.bootstrap_servers.partition(":")
         path = self.node.directory / "frames"
 
         def load(topic: str) -> Load:
-            frames = [produce_frame(topic, partition, 100) for partition in range(PARTITIONS)]
-            path.write_bytes(b"".join(frames))
+            numbers = range(PARTITIONS)
+            path.write_bytes(b"".join(produce_frame(topic, n, 100, self.acks) for n in numbers))
             shape = (PARTITIONS, connections, depth, seconds, error_position(topic))
-            return run("blast", host, port, path, *shape)
+            return run("blast", ",".join(self.leaders(topic)), path, *shape)
 
         return self.measure(load)
 
+    def idle_cores(self, partitions: int, seconds: float) -> float:
+        """What the brokers use of a core while nobody asks them for anything."""
+        topic = self.create_topic(partitions)
+        time.sleep(SETTLE_SECONDS)
+        used, started = self.cpu_seconds(), time.monotonic()
+        time.sleep(seconds)
+        cores = (self.cpu_seconds() - used) / (time.monotonic() - started)
+        self.delete_topic(topic)
+        return cores
+
     def first_ack_seconds(self, topic: str) -> float:
-        """From the command that starts a stopped node to its first acknowledged record."""
-        frame, position = produce_frame(topic, 0, 100), error_position(topic)
-        host, _, port = self.node.bootstrap_servers.partition(":")
+        """From the command that starts what is stopped to the first acknowledged record."""
+        frame, position = produce_frame(topic, 0, 100, self.acks), error_position(topic)
         started = time.monotonic()
         self.node.launch()
-        while time.monotonic() - started < FIRST_ACK_SECONDS_MAX:
+        for address in itertools.cycle(self.node.bootstrap_servers.split(",")):
+            if time.monotonic() - started > FIRST_ACK_SECONDS_MAX:
+                break
+            host, _, port = address.partition(":")
             try:
                 with socket.create_connection((host, int(port)), timeout=5) as connection:
-                    while answers_with_error(connection, frame, position):
-                        time.sleep(0.002)
-                    return time.monotonic() - started
+                    if not answers_with_error(connection, frame, position):
+                        return time.monotonic() - started
             except OSError:
-                time.sleep(0.002)
+                pass
+            time.sleep(0.002)
         raise TimeoutError(f"{self.name} acknowledged nothing in {FIRST_ACK_SECONDS_MAX} s")
+
+
+def proportional_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("a process has a size")
 
 
 def answers_with_error(connection: socket.socket, frame: bytes, position: int) -> bool:

@@ -121,6 +121,11 @@ class NodeProcess:
         assert self.process is not None, "the node is not running"
         return self.process.pid
 
+    @property
+    def pids(self) -> list[int]:
+        """Of all that it runs in."""
+        return [self.pid]
+
     def write_config(self) -> str:
         """The path of the properties file."""
         self.directory.mkdir(parents=True, exist_ok=True)
