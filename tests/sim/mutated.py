@@ -1,6 +1,7 @@
 """Runs the simulator with one bug planted: the source of a module is changed as it is imported.
 
 python -m tests.sim.mutated NAME simulate --seed 7
+python -m tests.sim.mutated NAME search 300     # prints the first seed that finds it
 python -m tests.sim.mutated NAME scenario FILE
 """
 
@@ -14,6 +15,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from tests.sim.mutants import MUTANTS, Mutant
+
+
+SECONDS = 30
 
 
 class Planting(SourceFileLoader):
@@ -62,6 +66,14 @@ def main(name: str, what: str, *arguments: str) -> None:
         from tests.scenarios.director import perform
 
         print(perform(Path(arguments[0])), end="")
+    elif what == "search":
+        from tidelog.cli.simulating import simulate
+
+        for seed in range(1, int(arguments[0]) + 1):
+            violation = simulate((seed, None, SECONDS)).violation
+            if violation is not None:
+                print(f"seed {seed}: {violation.invariant}")
+                break
     else:
         from tidelog.cli.main import tidelog
 

@@ -31,9 +31,7 @@ class SeedRange(click.ParamType[range]):
     "--nodes",
     metavar="N",
     type=click.IntRange(1, 5),
-    default=3,
-    show_default=True,
-    help="How many nodes the cluster has.",
+    help="How many nodes the cluster has; unless given, the seed decides: most often 3.",
 )
 @click.option(
     "--seconds",
@@ -43,7 +41,9 @@ class SeedRange(click.ParamType[range]):
     show_default=True,
     help="How long faults are injected, in virtual time.",
 )
-def command(seed: int | None, seeds: range | None, trace: bool, nodes: int, seconds: int) -> None:
+def command(
+    seed: int | None, seeds: range | None, trace: bool, nodes: int | None, seconds: int
+) -> None:
     """Run clusters in virtual time, and break them on purpose.
 
     A seed decides everything: delays, faults, what clients do. After every step invariants are

@@ -77,20 +77,28 @@ class Peer:
 
     def send(self, request: Message, then: Then, now: Now, timeout_ms: int) -> None:
         """Ask; then is called once, later than this call, with the answer or why there is none."""
+        key, version = self._transmit(request)
+        deadline_ms = now.monotonic_ms + timeout_ms
+        self._asked.append(Asked(self._correlation_id, key, version, deadline_ms, then))
+        self._wake_at(deadline_ms)
+
+    def tell(self, request: Message) -> None:
+        """What has no answer: Produce with acks=0. Nobody knows whether it arrives."""
+        self._transmit(request)
+
+    def _transmit(self, request: Message) -> tuple[ApiKey, int]:
         key = request.API_KEY
         assert key is not None
         version = APIS[key].versions[1] - APIS[key].latest_is_unstable
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         parts = encode_request(request, version, self._correlation_id, self.client_id)
-        deadline_ms = now.monotonic_ms + timeout_ms
-        self._asked.append(Asked(self._correlation_id, key, version, deadline_ms, then))
-        self._wake_at(deadline_ms)
         if self._connection is None:
             self._connection = self._peers.connect(self)
         if self._is_connected:
             self._peers.effects.append(Send(self._connection, parts))
         else:
             self._unsent.append(parts)
+        return key, version
 
     def close(self, now: Now) -> None:
         """Hang up; who waits is told that the connection broke."""

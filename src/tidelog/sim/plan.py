@@ -83,6 +83,8 @@ class Plan:
         if not self.is_dynamic:
             named = (f"{voter}@{host(voter)}:{CONTROLLER_PORT}" for voter in self.voters)
             quorum = {"controller.quorum.voters": ",".join(named)}
+        elif node_id in self.voters:
+            quorum["controller.quorum.auto.join.enable"] = "true"
         rack = {}
         if self.racks:
             rack["broker.rack"] = self.racks[node_id % len(self.racks)]
@@ -110,6 +112,10 @@ class NetworkPlan:
     split: float = 0.02
 
 
+NODES = (3, 3, 3, 3, 3, 3, 3, 4, 5)
+"""How many there are is drawn from these."""
+
+
 def host(node_id: int) -> str:
     return f"node{node_id}"
 
@@ -118,10 +124,12 @@ QUIET = FaultPlan(mean_interval_ms=0, weights={}, duration_ms=(1, 2), down_max=0
 """Nothing goes wrong."""
 
 
-def make_plan(seed: int, nodes: int = 3, seconds: int = 30) -> Plan:
+def make_plan(seed: int, nodes: int | None = None, seconds: int = 30) -> Plan:
     """The same of the same seed."""
     rng = random.Random(f"plan/{seed}")
-    voters = tuple(range(1, (nodes if nodes < 5 or rng.randrange(2) else 3) + 1))
+    drawn = rng.choice(NODES)
+    nodes = nodes or drawn
+    voters = tuple(range(1, (5 if nodes == 5 and rng.randrange(2) else min(nodes, 3)) + 1))
     brokers = tuple(range(1, nodes + 1))
     factor = min(3, nodes)
     return Plan(
@@ -129,7 +137,7 @@ def make_plan(seed: int, nodes: int = 3, seconds: int = 30) -> Plan:
         seconds=seconds,
         voters=voters,
         brokers=brokers,
-        is_dynamic=False,
+        is_dynamic=rng.randrange(3) == 0,
         properties=_properties(rng),
         topics=_topics(rng, factor),
         consumers=1,

@@ -97,7 +97,7 @@ class Producer:
 
     @property
     def _in_flight_max(self) -> int:
-        return IN_FLIGHT_MAX if self.plan.is_idempotent else 1
+        return IN_FLIGHT_MAX if self.plan.is_idempotent or self.plan.acks == 0 else 1
 
     def _begin_session(self) -> Flow:
         """With a producer id of its own, to a topic of that id."""
@@ -171,6 +171,11 @@ class Producer:
         request = ProduceRequest(
             acks=self.plan.acks, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=(topic,)
         )
+        if self.plan.acks == 0:
+            peer.tell(request)
+            self._queue.remove(batch)
+            self._in_flight -= 1
+            return
         answer = yield Ask(peer, request)
         self._in_flight -= 1
         self._answered(batch, answer)

@@ -87,7 +87,8 @@ class Workload:
         rng = random.Random(f"writers/{self.plan.seed}/{topic.name}/{partition}")
         kinds = [(True, -1)]
         if rng.randrange(2):
-            kinds.append((rng.randrange(2) == 0, rng.choice((-1, 1))))
+            acks = rng.choice((-1, 1, 1, 0))
+            kinds.append((acks != 0 and rng.randrange(2) == 0, acks))
         for number, (is_idempotent, acks) in enumerate(kinds):
             client = self._client(f"producer-{topic.name}-{partition}-{number}")
             plan = ProducerPlan(
