@@ -42,7 +42,7 @@ from rich.table import Table
 import tidelog
 
 ROUNDS = 3
-WARM_ROUNDS = 3
+WARM_ROUNDS = 2
 """The connectors share a JVM, and Apache's brokers another: both compile for a minute."""
 
 Speeds = dict[str, list[float]]
@@ -58,13 +58,15 @@ def timed(case: Case, contestant: Contestant) -> float:
     busy, own, started = busy_seconds(), own_cpu_seconds(), time.monotonic()
     case.run(contestant)
     seconds = time.monotonic() - started
-    used = own_cpu_seconds() - own
-    others = (busy_seconds() - busy - used) / seconds
+    used, all_used = own_cpu_seconds() - own, busy_seconds() - busy
+    rows = case.shape.rows
+    # Spark ends idle workers, and nobody is told what they had used.
+    cpu = f"{rows / used:9,.0f} rows/CPU s; " if used > 0 else ""
+    others = f"others used {(all_used - used) / seconds:.2f} cores" if used > 0 else ""
     announce(
-        f"    {contestant.name:15} {case.shape.rows / seconds:11,.0f} rows/s, {seconds:5.2f} s; "
-        f"{case.shape.rows / used:9,.0f} rows/CPU s; others used {others:.2f} cores"
+        f"    {contestant.name:15} {rows / seconds:11,.0f} rows/s, {seconds:5.2f} s; {cpu}{others}"
     )
-    return case.shape.rows / seconds
+    return rows / seconds
 
 
 def measure(case: Case, taking_part: list[Contestant], rounds: int) -> Speeds:

@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 SMALL = Shape(100, 3_000_000)
 LARGE = Shape(1024, 600_000)
-LONG = Shape(100, 8_000_000)
+LONG = Shape(100, 5_000_000)
 """For streams. A source in Python begins by starting an interpreter, which has nothing to do with
 how fast it reads."""
 DRIVER_MEMORY = "2g"
