@@ -14,7 +14,7 @@ WITHOUT_JAVA := --ignore tests/interop --ignore tests/spark
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check interop suites bench bench-spark clean
+.PHONY: help demo test lint check interop suites sim mutants bench bench-spark clean
 
 help: ## this list
 	@echo "Tidelog: a Kafka-compatible replicated log in Python"
@@ -46,6 +46,12 @@ interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Mave
 suites: $(INSTALLED) ## on each supported version of PySpark, in environments of their own (Java)
 	@$(BIN)/python tests/interop/tools.py java
 	@$(BIN)/python -m tests.suites
+
+sim: $(INSTALLED) ## 300 simulated clusters, broken on purpose; some 5 minutes
+	$(BIN)/tidelog simulate --seeds 1-300
+
+mutants: $(INSTALLED) ## seeds of the simulator that find each planted bug, searched afresh
+	$(BIN)/python -m tests.sim.test_mutants
 
 bench: $(INSTALLED) ## the benchmarks, one after the other; fails where a target is missed
 	@status=0; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || status=1; done; exit $$status

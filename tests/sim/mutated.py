@@ -16,7 +16,6 @@ from types import CodeType, ModuleType
 
 from tests.sim.mutants import MUTANTS, Mutant
 
-
 SECONDS = 30
 
 

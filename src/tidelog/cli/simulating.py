@@ -18,6 +18,9 @@ from tidelog.sim.simulator import Result, Simulator
 FAULTS_MIN = 20
 OPERATIONS_MIN = 500
 """What the median seed must reach, or the run says little."""
+BAR_WIDTH = 40
+LINE_EVERY = 25
+"""Seeds, where nobody sees a bar."""
 SEEDS_COVERING = 200
 """A run of so many seeds must have reached every fault and every rare branch."""
 
@@ -39,9 +42,9 @@ def simulate(work: Work, show: Callable[[str], None] | None = None) -> Result:
 
 def run_one(seed: int, nodes: int | None, seconds: int, *, is_traced: bool) -> int:
     """The exit code."""
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     result = simulate((seed, nodes, seconds), click.echo if is_traced else None)
-    _print_summary([result], time.perf_counter() - began)
+    _print_summary([result], time.perf_counter() - began, time.process_time() - busy)
     click.echo(f"hash {result.digest}")
     if result.violation is not None:
         click.echo(_complaint(result, nodes, seconds), err=True)
@@ -49,35 +52,48 @@ def run_one(seed: int, nodes: int | None, seconds: int, *, is_traced: bool) -> i
     return 0
 
 
+def timed(work: Work) -> tuple[Result, float]:
+    """With the seconds of one core that it took."""
+    began = time.process_time()
+    return simulate(work), time.process_time() - began
+
+
 def run_many(seeds: range, nodes: int | None, seconds: int) -> int:
     """The exit code. All seeds run, also after a violation."""
     began = time.perf_counter()
     results: list[Result] = []
-    is_shown = sys.stderr.isatty()
-    for result in _results([(seed, nodes, seconds) for seed in seeds]):
+    busy = 0.0
+    for result, core_seconds in _results([(seed, nodes, seconds) for seed in seeds]):
         results.append(result)
+        busy += core_seconds
         if result.violation is not None:
             click.echo(_complaint(result, nodes, seconds), err=True)
-        if is_shown:
-            elapsed = time.perf_counter() - began
-            line = f"{len(results)} of {len(seeds)} seeds, {elapsed:.0f} s"
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-    if is_shown:
-        click.echo("\r\x1b[K", nl=False, err=True)
-    _print_summary(results, time.perf_counter() - began)
+        _show_progress(len(results), len(seeds), time.perf_counter() - began)
+    _print_summary(results, time.perf_counter() - began, busy)
     complaints = [] if len(seeds) < SEEDS_COVERING else list(_too_little(results))
     for complaint in complaints:
         click.echo(complaint, err=True)
     return 1 if complaints or any(result.violation for result in results) else 0
 
 
-def _results(work: list[Work]) -> Iterator[Result]:
+def _show_progress(done: int, total: int, elapsed: float) -> None:
+    """A bar for a person; a line now and then for a log."""
+    words = f"{done} of {total} seeds, {elapsed:.0f} s"
+    if sys.stderr.isatty():
+        bar = ("#" * (BAR_WIDTH * done // total)).ljust(BAR_WIDTH, ".")
+        line = "" if done == total else f"{bar} {words}"
+        click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+    elif done % LINE_EVERY == 0:
+        click.echo(words, err=True)
+
+
+def _results(work: list[Work]) -> Iterator[tuple[Result, float]]:
     processes = min(os.cpu_count() or 1, len(work))
     if processes == 1:
-        yield from map(simulate, work)
+        yield from map(timed, work)
         return
     with get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(simulate, work)
+        yield from pool.imap_unordered(timed, work)
 
 
 def _complaint(result: Result, nodes: int | None, seconds: int) -> str:
@@ -101,7 +117,7 @@ def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def _print_summary(results: list[Result], elapsed: float) -> None:
+def _print_summary(results: list[Result], elapsed: float, busy: float) -> None:
     steps = sum(result.steps for result in results)
     simulated = sum(result.simulated_us for result in results) / 1e6
     for title, counts in (
@@ -115,7 +131,8 @@ def _print_summary(results: list[Result], elapsed: float) -> None:
     violated = sum(result.violation is not None for result in results)
     click.echo(
         f"{len(results)} seeds, {violated} violated; {simulated:,.0f} simulated seconds and"
-        f" {steps:,} steps in {elapsed:.1f} s: {steps / elapsed:,.0f} steps a second"
+        f" {steps:,} steps in {elapsed:.1f} s: {steps / elapsed:,.0f} steps a second,"
+        f" {simulated / busy:.1f} simulated seconds a second of one core"
     )
 
 

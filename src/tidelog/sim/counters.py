@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 SOMETIMES = (
-    "a leader began an epoch",
+    "a broker was fenced",
+    "a committed batch lost by an unclean election",
+    "a committed batch lost on every disk",
     "a follower truncated its log",
+    "a follower's high watermark fell by a truncation",
+    "a leader began an epoch",
+    "a leader of the quorum resigned",
+    "a leader was elected from the ELR",
+    "a metadata log began with a snapshot",
+    "a partition lost its leader",
+    "a pre-vote was granted",
+    "a reassignment ended",
+    "a vote was given",
+    "a voter became the quorum's leader",
+    "a voter truncated the metadata log",
+    "an ISR grew",
+    "an ISR shrank",
+    "an unclean election",
+    "the last known leader was elected",
 )
 """Rare branches that a long run must have taken."""
 

@@ -165,6 +165,7 @@ def _properties(rng: random.Random) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": rng.choice(
             ("2000", "20000", "20971520")
         ),
+        "internal.metadata.log.segment.bytes": rng.choice(("4096", "65536")),
         "auto.create.topics.enable": "false",
         "delete.topic.enable": "true",
         "min.insync.replicas": "2",
