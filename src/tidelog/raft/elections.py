@@ -41,6 +41,8 @@ class Elections:
         """Pre-votes since there was a leader."""
         self._reachable: dict[int, None] = {}
         self.when_heard: Callable[[int, Now], None] = lambda voter_id, now: None
+        self.when_doubted: Callable[[Now], None] = lambda now: None
+        """Another voter takes the leader for gone, whom this one follows."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -141,7 +143,9 @@ class Elections:
         self, role: Election, voter_id: int, response: Message | PeerFailure, now: Now
     ) -> None:
         quorum = self._quorum
-        if not isinstance(response, PeerFailure):
+        if response is PeerFailure.REFUSED:
+            role.unreachable[voter_id] = None
+        elif not isinstance(response, PeerFailure):
             partition = heed(quorum, response, now)
             self.heard(voter_id, now)
             if partition is not None and role is quorum.role:
@@ -170,13 +174,17 @@ class Elections:
                 state = quorum.state._replace(leader_id=quorum.key.id)
                 quorum.enter(role, state, quorum.address_of(quorum.key.id), now)
             return True
-        is_refused = len(voters) - len(role.refused) < voters.majority
+        # Once somebody has refused, those who are not there can be counted on as little.
+        against = {*role.refused, *role.unreachable} - {*role.granted}
+        is_refused = bool(role.refused) and len(voters) - len(against) < voters.majority
         if now.monotonic_ms < role.deadline_ms and not (role.is_pre_vote and is_refused):
             return False
         # A lost election waits for its timeout, and begins anew with a pre-vote.
         self._lost += 1
         if role.is_pre_vote or not quorum.is_voter:
             quorum.give_up_election(now)
+            if quorum.leader_id in role.unreachable:
+                self.leader_is_gone(now)
         else:
             quorum.call_election(now)
         return True
@@ -212,6 +220,8 @@ class Elections:
         candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
         if asked.pre_vote:
             is_granted = is_up_to_date and self._would_vote()
+            if is_up_to_date and not is_granted:
+                self.when_doubted(now)
         else:
             is_granted = self._may_vote(candidate, is_up_to_date=is_up_to_date)
             if is_granted and quorum.state.voted is None:

@@ -59,6 +59,7 @@ class Following:
         self.download = SnapshotDownload(quorum, self.succeeded)
         self.appending = Appending(quorum)
         elections.when_heard = self.reachable
+        elections.when_doubted = self._probe_leader
 
     @property
     def next_deadline_ms(self) -> int:
@@ -180,13 +181,18 @@ class Following:
         if failure is PeerFailure.REFUSED:
             self._elections.leader_is_gone(now)
         elif failure is PeerFailure.LOST:
+            self._probe_leader(now)
 
-            def probed(was_refused: bool, now: Now) -> None:
-                if was_refused and role is quorum.role:
-                    self._elections.leader_is_gone(now)
-                    quorum.settle(now)
+    def _probe_leader(self, now: Now) -> None:
+        quorum, role = self._quorum, self._quorum.role
 
-            quorum.channel.probe(server.address, probed, now)
+        def probed(was_refused: bool, now: Now) -> None:
+            if was_refused and role is quorum.role:
+                self._elections.leader_is_gone(now)
+                quorum.settle(now)
+
+        if isinstance(role, Follower) and quorum.leader_address is not None:
+            quorum.channel.probe(quorum.leader_address, probed, now)
 
     # What the leader says.
 

@@ -73,7 +73,15 @@ class Election:
     """An election that this node has called: as prospective, asking whether it could win, or
     as a candidate."""
 
-    __slots__ = ("deadline_ms", "granted", "is_pre_vote", "is_won", "refused", "resend")
+    __slots__ = (
+        "deadline_ms",
+        "granted",
+        "is_pre_vote",
+        "is_won",
+        "refused",
+        "resend",
+        "unreachable",
+    )
 
     def __init__(
         self, others: tuple[int, ...], *, is_pre_vote: bool, deadline_ms: int, now_ms: int
@@ -82,6 +90,8 @@ class Election:
         self.deadline_ms = deadline_ms
         self.granted: list[int] = []
         self.refused: list[int] = []
+        self.unreachable: dict[int, None] = {}
+        """Nobody listened where they should."""
         self.resend = Resend(others, now_ms)
         self.is_won = False
         """Leads as soon as quorum-state says so."""

@@ -149,6 +149,23 @@ def test_a_dead_leader_is_replaced_without_waiting(seed: int):
     assert world.nodes[7].raft.leader_id == successor.id
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_who_has_not_noticed_a_death_finds_out_when_it_is_asked(seed: int):
+    """It waits for its disk just then, and so for no answer of the leader's."""
+    world = started(static_world([1, 2, 3], seed))
+    leader = world.elected()
+    world.run(1000)
+    busy = next(node for node in world.nodes.values() if node is not leader)
+    busy.flush_ms = (2000, 2000)
+    leader.append("slow")
+    world.run_until(lambda: bool(busy.pending))
+    busy.flush_ms = (1, 4)
+    world.run(20)
+    leader.crash(power=False)
+    others = [node for node in world.nodes.values() if node is not leader]
+    world.run_until(lambda: any(node.raft.is_leader for node in others), 250)
+
+
 def test_a_silent_leader_is_replaced_by_the_timeout():
     """Its machine does not answer either: nobody says that it is gone."""
     world = started(static_world([1, 2, 3]))
