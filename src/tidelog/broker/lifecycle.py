@@ -62,7 +62,8 @@ class Lifecycle:
         self._offline: list[Uuid] = []
         self._is_asking = False
         self._is_urgent = False
-        self._is_adopted = False
+        self.is_adopted = False
+        """Whether the partitions that the metadata places here are open: clients may come."""
         self._beat_ms = 0
         """When the next heartbeat is due; a timer for another time is an old one."""
         self._give_up_ms = 0
@@ -76,15 +77,15 @@ class Lifecycle:
             self._begin_to_register(now)
 
     def adopted(self, now: Now) -> None:
-        """The partitions that the metadata places here are open."""
-        self._is_adopted = True
+        """They may come now."""
+        self.is_adopted = True
         self.metadata_changed(now)
 
     def metadata_changed(self, now: Now) -> None:
         """Whether this broker's registration is among what it has read."""
         if (
             self.state is BrokerState.RECOVERING
-            and self._is_adopted
+            and self.is_adopted
             and self._broker.image.broker_epoch(self._broker.node_id) == self.broker_epoch
         ):
             self.state = BrokerState.RUNNING

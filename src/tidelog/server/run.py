@@ -25,6 +25,7 @@ log = logging.getLogger("tidelog.server")
 LISTEN_BACKLOG = 1024
 GC_ALLOCATIONS = 50_000
 """Between two looks for cycles: requests and answers have none."""
+START_POLL_SECONDS = 0.001
 LEAVE_SECONDS_MAX = 15.0
 """What others get to take over in."""
 STOP_SECONDS_MAX = 10.0
@@ -56,7 +57,10 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         request_bytes_max=config.socket_request_max_bytes,
         idle_ms_max=config.connections_max_idle_ms,
     )
-    servers = [await _listen(shell, endpoint) for endpoint in config.bound_endpoints]
+    servers = {one: await _bind(shell, one) for one in config.bound_endpoints}
+    for endpoint in config.bound_endpoints:
+        if endpoint.name in config.controller_names:
+            await _listen(servers[endpoint], endpoint)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, shell.stop)
@@ -66,6 +70,12 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     gc.set_threshold(GC_ALLOCATIONS)
     gc.enable()
     shell.start()
+    # Before it knows the metadata a broker would tell clients that their topics do not exist.
+    while config.is_broker and not (node.broker.lifecycle.is_adopted or shell.stopping.done()):
+        await asyncio.sleep(START_POLL_SECONDS)
+    for endpoint in config.bound_endpoints:
+        if endpoint.name not in config.controller_names:
+            await _listen(servers[endpoint], endpoint)
     log.info(
         "node %d of cluster %s serves %d partitions at %s",
         config.node_id,
@@ -78,7 +88,7 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         log.error("stopping: %s", failure)
         return 1
     await shell.leave(LEAVE_SECONDS_MAX)
-    for server in servers:
+    for server in servers.values():
         server.close()
     await shell.drain(STOP_SECONDS_MAX)
     shell.close()
@@ -89,7 +99,8 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     return 0
 
 
-async def _listen(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
+async def _bind(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
+    """Who connects is refused until we listen, but the port is ours."""
     loop = asyncio.get_running_loop()
     listener = shell.listener(endpoint.name)
     try:
@@ -99,10 +110,22 @@ async def _listen(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
             endpoint.port,
             family=socket.AF_UNSPEC,
             backlog=LISTEN_BACKLOG,
+            start_serving=False,
         )
     except OSError as error:
-        address = f"{endpoint.host}:{endpoint.port}"
-        raise CannotLoad(f"cannot listen on {address}: {error.strerror or error}") from error
+        raise _cannot_listen(endpoint, error) from error
+
+
+async def _listen(server: asyncio.Server, endpoint: Endpoint) -> None:
+    try:
+        await server.start_serving()
+    except OSError as error:
+        raise _cannot_listen(endpoint, error) from error
+
+
+def _cannot_listen(endpoint: Endpoint, error: OSError) -> CannotLoad:
+    address = f"{endpoint.host}:{endpoint.port}"
+    return CannotLoad(f"cannot listen on {address}: {error.strerror or error}")
 
 
 def _raise_file_limit() -> None:

@@ -251,9 +251,10 @@ class Cluster:
     # Within.
 
     def _wait_until_serving(self, wanted: set[int], timeout: float) -> None:
+        """Each says so itself: others may remember an earlier life of it."""
         deadline = time.monotonic() + timeout
-        observer = self._observer()
-        while not observer.are_serving(wanted):
+        own = {node: Observer([self.address(node)]) for node in wanted}
+        while not all(observer.are_serving({node}) for node, observer in own.items()):
             ended = {int(node): code for node, code in self._tell("ended").items()}
             for node in sorted(wanted & ended.keys()):
                 self._states[node] = State.DOWN

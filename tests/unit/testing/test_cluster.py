@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,6 +136,19 @@ def test_connections_that_are_cut_are_made_again(cluster):
         cluster.cut(node)
     assert acknowledged(cluster.bootstrap_servers)
     assert cluster.controller() == controller, "nobody was missed"
+
+
+def test_a_broker_that_has_not_caught_up_does_not_listen_to_clients(cluster):
+    cluster.kill(1)
+    cluster.isolate(1)
+    with pytest.raises(ClusterError, match=r"node 1 did not serve within 1 s"):
+        cluster.start(1, timeout=1)
+    host, port = cluster.address(1).split(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=SECONDS_MAX)
+    cluster.heal()
+    cluster.wait_isr("t")
+    assert brokers(cluster.address(1)) == [1, 2, 3]
 
 
 def test_waiting_says_what_it_saw(cluster):
