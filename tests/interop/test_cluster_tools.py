@@ -258,6 +258,31 @@ def test_feature_command(tool: Tool) -> None:
         )
 
 
+def test_feature_command_puts_the_voters_into_the_log(
+    cluster: Cluster, tool: Tool, ours: Tool
+) -> None:
+    assert "kraft.version" in tool("FeatureCommand", "describe")
+    said: list[str] = []
+
+    def is_upgraded() -> bool:
+        """As soon as every voter has described itself to this leader."""
+        upgrade = ("upgrade", "--feature", "kraft.version=1")
+        said.append(tool("FeatureCommand", *upgrade, check=False))
+        return said[-1] == "kraft.version was upgraded to 1.\n"
+
+    eventually(is_upgraded)
+    described = tool("FeatureCommand", "describe")
+    assert re.search(r"kraft.version .*FinalizedVersionLevel: 1", described)
+    status = tool("MetadataQuorumCommand", "describe", "--status")
+    voters = re.search(r"CurrentVoters: +(.*)", status)
+    assert voters is not None
+    assert len(set(re.findall(r'"directoryId": "(\S{22})"', voters[1]))) == 3
+    for node in cluster.nodes:
+        cluster.restart(node)
+    back = tool("FeatureCommand", "downgrade", "--feature", "kraft.version=0", check=False)
+    assert "can only be raised" in back
+
+
 CONTROL_RECORDS = frozenset(
     {
         "LeaderChangeMessage",

@@ -65,17 +65,13 @@ def update_features(
         for update in request.feature_updates:
             require_possible(image, update, quorum, proposed)
             if update.feature == KRAFT_VERSION:
-                require_quorum_unchanged(update, quorum, request.validate_only)
+                require_no_step_back(update, quorum)
             elif update.max_version_level != image.feature_level(update.feature):
                 records.append(
                     FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
                 )
     except Refused as refused:
-        message = (
-            "The update failed for all features since the following feature had an error:"
-            f" {refused.message}"
-        )
-        return Decision([], UpdateFeaturesResponse(error_code=refused.code, error_message=message))
+        return refusal_of_all(refused)
     if proposed.get(ELR_VERSION, 0) > 0 and not image.elr_is_on:
         records = [*agreed_min_isr(image, config.min_insync_replicas), *records]
     results = tuple(
@@ -116,14 +112,32 @@ def agreed_min_isr(image: MetadataImage, min_insync_replicas: int) -> list[Messa
     return records
 
 
-def require_quorum_unchanged(update: FeatureUpdateKey, quorum: Quorum, validate_only: bool) -> None:
-    """kraft.version is a control record of the quorum, not one of the controller's."""
-    if update.max_version_level > quorum.kraft_version and not validate_only:
+def refusal_of_all(refused: Refused) -> Decision[UpdateFeaturesResponse]:
+    message = (
+        "The update failed for all features since the following feature had an error:"
+        f" {refused.message}"
+    )
+    return Decision([], UpdateFeaturesResponse(error_code=refused.code, error_message=message))
+
+
+def require_no_step_back(update: FeatureUpdateKey, quorum: Quorum) -> None:
+    """Who has been told the voters by the log could not do without."""
+    if update.max_version_level < quorum.kraft_version:
         raise Refused(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Invalid update version {update.max_version_level} for feature {KRAFT_VERSION}."
-            " The voters of this quorum come from controller.quorum.voters.",
+            " It can only be raised.",
         )
+
+
+def wanted_kraft_version(request: UpdateFeaturesRequest) -> int | None:
+    """kraft.version is a control record of the quorum, not one of the controller's."""
+    if request.validate_only:
+        return None
+    for update in request.feature_updates:
+        if update.feature == KRAFT_VERSION:
+            return update.max_version_level
+    return None
 
 
 def require_possible(

@@ -59,6 +59,8 @@ class QuorumController:
         """The same."""
         self.forwarder: int | None = None
         """The broker that handed it on, for a client of its own."""
+        self.now = Now(0, 0)
+        """When the decision that is being made was asked for."""
         self._is_deciding = False
         self._config = config
         self._configs: Any = None
@@ -189,7 +191,7 @@ class QuorumController:
         forwarder = self.forwarder
 
         def decide() -> Slices[Message | Delayed]:
-            self.forwarder = forwarder
+            self.forwarder, self.now = forwarder, now
             deciding = decider.decide(self, message)
             timeout_ms = getattr(message, "timeout_ms", COMMIT_TIMEOUT_MS)
             return self._commit(deciding, decider.results, timeout_ms, now)

@@ -21,7 +21,10 @@ from tidelog.controller import (
     topic_changes,
     topics,
 )
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, Refused
+from tidelog.errors import ErrorCode
+from tidelog.metadata.features import KRAFT_VERSION
+from tidelog.metadata.records.cluster import NoOpRecord
 from tidelog.slices import Slices
 from tidelog.wire.api import ApiKey
 
@@ -69,13 +72,27 @@ def _alter_incrementally(controller: QuorumController, message: Any) -> Slices[D
 
 def _update_features(controller: QuorumController, message: Any) -> Slices[Decision[Any]]:
     yield 1
-    return features.update_features(
+    raft = controller.metadata.raft
+    decision = features.update_features(
         controller.latest,
         message,
         controller.static_config,
-        voter_ids=controller.metadata.raft.voters.ids,
-        kraft_version=controller.metadata.kraft_version,
+        voter_ids=raft.voters.ids,
+        kraft_version=raft.kraft_version,
     )
+    kraft_version = features.wanted_kraft_version(message)
+    if decision.response.error_code or kraft_version in (None, raft.kraft_version):
+        return decision
+    assert kraft_version is not None
+    error = raft.upgrade_kraft_version(kraft_version, controller.now)
+    if error is not ErrorCode.NONE:
+        why = (
+            f"Invalid update version {kraft_version} for feature {KRAFT_VERSION}."
+            " Not every voter has said yet that it supports it."
+        )
+        return features.refusal_of_all(Refused(error, why))
+    # Once a record behind the quorum's own is committed, that one is.
+    return decision._replace(records=[*decision.records, NoOpRecord()])
 
 
 def _unregister_broker(controller: QuorumController, message: Any) -> Slices[Decision[Any]]:

@@ -246,6 +246,24 @@ def test_features_change_and_stay(cluster: Cluster, version: int) -> None:
         cluster.crash()
 
 
+def test_the_voters_of_a_quorum_get_into_its_log(cluster: Cluster) -> None:
+    def update(level: int, kind: int) -> Any:
+        key = update_features.FeatureUpdateKey(
+            feature="kraft.version", max_version_level=level, upgrade_type=kind
+        )
+        request = update_features.UpdateFeaturesRequest(feature_updates=(key,))
+        return cluster.ask(request).error_code
+
+    assert update(0, 1) == 0
+    assert "kraft.version" not in {f.name for f in versions(cluster).finalized_features}
+    for _ in range(2):
+        assert update(1, 1) == 0
+        finalized = {f.name: f.max_version_level for f in versions(cluster).finalized_features}
+        assert finalized["kraft.version"] == 1
+        cluster.crash()
+    assert update(0, 3) == ErrorCode.INVALID_UPDATE_VERSION
+
+
 def test_a_feature_that_is_not_committed_in_time(cluster: Cluster) -> None:
     cluster.shell.flush_ms = (500, 500)
     key = update_features.FeatureUpdateKey(
