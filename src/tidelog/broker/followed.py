@@ -141,7 +141,8 @@ class Followed:
             error is ErrorCode.FENCED_LEADER_EPOCH
             and self.leader_epoch == self.partition.leader_epoch
         ):
-            log.info(
+            # At every election, for each of its partitions.
+            log.debug(
                 "%s: its leader has a newer epoch, which the metadata will tell", self.partition
             )
             self.state = State.FAILED
