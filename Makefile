@@ -14,7 +14,7 @@ WITHOUT_JAVA := --ignore tests/interop --ignore tests/spark
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check interop suites sim mutants bench bench-spark clean
+.PHONY: help demo test lint check interop suites sim mutants chaos bench bench-spark clean
 
 help: ## this list
 	@echo "Tidelog: a Kafka-compatible replicated log in Python"
@@ -52,6 +52,9 @@ sim: $(INSTALLED) ## 300 simulated clusters, broken on purpose; some 5 minutes
 
 mutants: $(INSTALLED) ## seeds of the simulator that find each planted bug, searched afresh
 	$(BIN)/python -m tests.sim.test_mutants
+
+chaos: $(INSTALLED) ## kill, pause and cut off real nodes under load, for 3 minutes; longer: make chaos SECONDS=3600
+	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
 bench: $(INSTALLED) ## the benchmarks, one after the other; fails where a target is missed
 	@status=0; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || status=1; done; exit $$status

@@ -1,0 +1,203 @@
+"""Clients of a cluster in trouble: idempotent producers, and a reader that follows them. All that
+they are told goes into a history."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tidelog.sim.history import History, Outcome, Place, Seen, Written
+from tidelog.types import Uuid
+
+PRODUCERS = 4
+RECORDS_A_SECOND = 150
+"""Of each producer."""
+UNACKNOWLEDGED_MAX = 2_000
+"""Of each producer: beyond them it waits, as an application would."""
+PADDING_BYTES_MAX = 3_000
+FLUSH_SECONDS_MAX = 180.0
+POLL_SECONDS = 0.2
+
+# A producer gives up never: with what happens to the cluster in the meantime every record is
+# acknowledged in the end, or the cluster has not healed.
+PRODUCER = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "message.timeout.ms": 0,
+    "retry.backoff.ms": 50,
+    "retry.backoff.max.ms": 500,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 500,
+    "socket.timeout.ms": 10_000,
+    "log_level": 0,
+}
+STYLES: tuple[dict[str, object], ...] = (
+    {"linger.ms": 0},
+    {"linger.ms": 20, "compression.type": "lz4"},
+    {"linger.ms": 5, "max.in.flight.requests.per.connection": 1},
+    {"linger.ms": 5, "batch.num.messages": 3},
+)
+
+
+class Writer(threading.Thread):
+    """One producer, to all partitions of the topic."""
+
+    def __init__(self, name: str, load: Load, style: dict[str, object], seed: int) -> None:
+        super().__init__(name=name, daemon=True)
+        self._load = load
+        self._random = random.Random(seed)
+        self._producer = Producer({**PRODUCER, **style, "bootstrap.servers": load.servers})
+        self._unacknowledged = 0
+        self.left = 0
+        """Records of which nothing was heard, when it has ended."""
+
+    def run(self) -> None:
+        number = 0
+        due = time.monotonic()
+        while not self._load.is_over.is_set():
+            due += 1 / RECORDS_A_SECOND
+            while (early := due - time.monotonic()) > 0:
+                self._producer.poll(early)
+            if self._unacknowledged < UNACKNOWLEDGED_MAX:
+                self._write(number)
+                number += 1
+            else:
+                due = time.monotonic()
+                self._producer.poll(POLL_SECONDS)
+        self.left = self._producer.flush(FLUSH_SECONDS_MAX)
+
+    def _write(self, number: int) -> None:
+        partition = self._random.randrange(self._load.partitions)
+        value = f"{self.name}-{number}.".encode()
+        value += (
+            self._random.randbytes(self._random.randrange(PADDING_BYTES_MAX // 2)).hex().encode()
+        )
+        written = Written(self.name, self._load.place(partition), (value,), -1, session=0)
+        try:
+            self._producer.produce(
+                self._load.topic,
+                value,
+                partition=partition,
+                on_delivery=partial(self._told, written),
+            )
+        except KafkaException as error:  # as soon as it believes that there is no such topic
+            self._load.complain(f"{self.name}: {error}")
+            return
+        self._load.history.written.append(written)
+        self._unacknowledged += 1
+
+    def _told(self, written: Written, error: KafkaError | None, message: Message) -> None:
+        self._unacknowledged -= 1
+        if error is not None:
+            self._load.complain(f"{self.name}: {error.str()}")
+            return
+        offset = message.offset()
+        # A broker that has a batch already may not know its offsets any more.
+        written.offset = -1 if offset is None else offset
+        written.outcome = Outcome.ACKNOWLEDGED
+        self._load.history.succeeded("produce")
+
+
+class Reader(threading.Thread):
+    """Follows every partition from its beginning."""
+
+    def __init__(self, name: str, load: Load) -> None:
+        super().__init__(name=name, daemon=True)
+        self._load = load
+
+    def run(self) -> None:
+        with_end = partial(self._load.is_over.is_set)
+        read(self.name, self._load, with_end)
+
+
+class Load:
+    """Producers and a reader on one topic, from its start to `stop`."""
+
+    def __init__(self, servers: str, topic: str, partitions: int, seed: int) -> None:
+        self.servers = servers
+        self.topic = topic
+        self.partitions = partitions
+        self.history = History()
+        self.complaints: list[str] = []
+        """What should not have happened."""
+        self.is_over = threading.Event()
+        self._writers = [
+            Writer(f"producer{index}", self, STYLES[index % len(STYLES)], seed + index)
+            for index in range(PRODUCERS)
+        ]
+        self._reader = Reader("reader", self)
+        for thread in (*self._writers, self._reader):
+            thread.start()
+
+    def place(self, partition: int) -> Place:
+        return Place(Uuid(bytes(16)), partition)
+
+    def complain(self, line: str) -> None:
+        self.complaints.append(f"{time.strftime('%X')} {line}")
+
+    def stop(self) -> None:
+        """What is under way is finished: the cluster has to be well for that."""
+        self.is_over.set()
+        for thread in (*self._writers, self._reader):
+            thread.join(FLUSH_SECONDS_MAX + 30)
+            if thread.is_alive():
+                self.complain(f"{thread.name} does not end")
+        for writer in self._writers:
+            if writer.left:
+                self.complain(f"{writer.name}: {writer.left} records were never acknowledged")
+
+
+def read(name: str, load: Load, is_over: Callable[[], bool]) -> None:
+    """All records from the beginning on, into the history, until there is enough."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": load.servers,
+            "group.id": name,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": 10_000,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(load.topic, index, 0) for index in range(load.partitions)])
+    try:
+        while not is_over():
+            for message in consumer.consume(1_000, POLL_SECONDS):
+                error = message.error()
+                if error is None:
+                    place = load.place(message.partition() or 0)
+                    seen = Seen(name, place, message.offset() or 0, message.value() or b"")
+                    load.history.seen.append(seen)
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    load.complain(f"{name}: {error.str()}")
+    finally:
+        consumer.close()
+
+
+def read_all(name: str, load: Load, ends: dict[int, int], seconds_max: float) -> None:
+    """Up to these offsets."""
+    deadline = time.monotonic() + seconds_max
+    counted = 0
+    highest = dict.fromkeys(ends, 0)
+
+    def is_enough() -> bool:
+        nonlocal counted
+        seen = load.history.seen
+        for one in seen[counted:]:
+            if one.consumer == name:
+                highest[one.place.partition] = one.offset + 1
+        counted = len(seen)
+        return all(highest[index] >= end for index, end in ends.items()) or (
+            time.monotonic() > deadline
+        )
+
+    read(name, load, is_enough)
+    for index, end in ends.items():
+        if highest[index] < end:
+            load.complain(f"{name} got partition {index} up to {highest[index]}, not {end}")
