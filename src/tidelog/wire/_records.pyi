@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import TypeVar
 
 from typing_extensions import Buffer
 
@@ -12,6 +13,8 @@ from tidelog.wire.records_types import (
     RecordSpan,
     SingleProduce,
 )
+
+Batch = TypeVar("Batch", bound=tuple[object, ...])
 
 def crc32c(data: Buffer, value: int = 0, /) -> int: ...
 def crc32c_without_hardware(data: Buffer, value: int = 0, /) -> int: ...
@@ -53,6 +56,15 @@ def assign_rows(
 def skip_batches(
     batches: Buffer, position: int, next_offset: int, attributes: int, check_crc: bool, /
 ) -> tuple[int, int]: ...
+def read_batches(
+    kind: type[Batch],
+    batches: memoryview,
+    position: int,
+    next_offset: int,
+    check_crc: bool,
+    count_max: int,
+    /,
+) -> list[Batch]: ...
 
 class ColumnDecoder:
     def __init__(self, wanted: int, rows_max: int, bytes_max: int, /) -> None: ...

@@ -51,3 +51,43 @@ def skip_batches(
         next_offset = head.next_offset
     PyBuffer_Release(&view)
     return position, next_offset
+
+
+def read_batches(
+    kind, batches, int64_t position, int64_t next_offset, bint check_crc, Py_ssize_t count_max, /
+):
+    cdef Py_buffer view
+    cdef BatchHead head
+    cdef const uint8_t* at
+    cdef list found = []
+    new = tuple.__new__  # as in walk_records
+    PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
+    try:
+        while 0 <= position < view.len and len(found) < count_max:
+            at = <const uint8_t*>view.buf + position
+            if not read_head(at, view.len - position, next_offset, &head):
+                break
+            if check_crc and not crc_is_right(at, head.size):
+                break
+            found.append(new(kind, (
+                batches,
+                position,
+                head.base_offset,
+                head.size - LENGTH_END,
+                <int32_t>big_endian(at + 12, 4),
+                2,
+                <uint32_t>big_endian(at + 17, 4),
+                head.attributes,
+                head.next_offset - head.base_offset - 1,
+                head.base_timestamp,
+                head.max_timestamp,
+                <int64_t>big_endian(at + 43, 8),
+                <int16_t>big_endian(at + 51, 2),
+                <int32_t>big_endian(at + 53, 4),
+                head.count,
+            )))
+            position += head.size
+            next_offset = head.next_offset
+    finally:
+        PyBuffer_Release(&view)
+    return found

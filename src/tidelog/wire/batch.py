@@ -59,6 +59,8 @@ LENGTH_MIN = HEADER.size - LENGTH_END
 OLD_LENGTH_MIN = 14
 """The least of any magic: below it nothing else can be read."""
 MAGIC_END = 17
+READ_AHEAD = 64
+"""Batches that are checked before the first of them is looked at."""
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -234,17 +236,36 @@ class BatchWalk:
     def __iter__(self) -> Iterator[RecordBatch]:
         end = len(self._buffer)
         while self.position < end and self.flaw is None:
-            batch = read_batch(self._buffer, self.position, end)
-            if isinstance(batch, RecordBatch):
-                kind = self._check(batch)
-                if kind is None:
-                    self.position = batch.end_position
-                    self.next_offset = batch.next_offset
-                    yield batch
-                else:
-                    self.flaw = BatchFlaw(kind, self.position)
+            sound = records.read_batches(
+                RecordBatch,
+                self._buffer,
+                self.position,
+                self.next_offset,
+                self._check_crc,
+                READ_AHEAD,
+            )
+            for batch in sound:
+                self.position = position = batch.end_position
+                self.next_offset = batch.next_offset
+                yield batch
+                if self.position != position:
+                    break  # somebody has gone on by himself
             else:
-                self.flaw = batch
+                if len(sound) < READ_AHEAD:
+                    yield from self._look_closely(end)
+
+    def _look_closely(self, end: int) -> Iterator[RecordBatch]:
+        """At what is no usual batch: mostly the end, or a flaw."""
+        if self.position >= end:
+            return
+        batch = read_batch(self._buffer, self.position, end)
+        kind = self._check(batch) if isinstance(batch, RecordBatch) else batch.kind
+        if kind is not None:
+            self.flaw = BatchFlaw(kind, self.position)
+        elif isinstance(batch, RecordBatch):
+            self.position = batch.end_position
+            self.next_offset = batch.next_offset
+            yield batch
 
     def _check(self, batch: RecordBatch) -> FlawKind | None:
         if self._check_crc and not batch.crc_is_right():

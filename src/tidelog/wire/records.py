@@ -42,4 +42,5 @@ walk_records = implementation.walk_records
 encode_records = implementation.encode_records
 assign_rows = implementation.assign_rows
 skip_batches = implementation.skip_batches
+read_batches = implementation.read_batches
 ColumnDecoder = implementation.ColumnDecoder

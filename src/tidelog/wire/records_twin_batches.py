@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.wire.batch_header import CRC_START, HEADER, LENGTH_END, MAGIC
+from tidelog.wire.records_types import Batch
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -73,3 +74,26 @@ def skip_batches(
         position += len(head.batch)
         next_offset = head.next_offset
     return position, next_offset
+
+
+def read_batches(
+    kind: type[Batch],
+    batches: memoryview,
+    position: int,
+    next_offset: int,
+    check_crc: bool,
+    count_max: int,
+    /,
+) -> list[Batch]:
+    """Sound batches, one after the other."""
+    found: list[Batch] = []
+    while len(found) < count_max:
+        head = read_head(batches, position, next_offset)
+        if head is None or (check_crc and not head.crc_is_right()):
+            break
+        found.append(
+            tuple.__new__(kind, (batches, position, *HEADER.unpack_from(batches, position)))
+        )
+        position += len(head.batch)
+        next_offset = head.next_offset
+    return found

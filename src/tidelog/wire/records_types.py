@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -302,6 +302,9 @@ class SingleProduce(Protocol):
         ...
 
 
+Batch = TypeVar("Batch", bound=tuple[Any, ...])
+
+
 class RecordsModule(Protocol):
     """The interface of the compiled module and of the twin."""
 
@@ -377,5 +380,18 @@ class RecordsModule(Protocol):
         """Pass over whole batches by their headers, but none with one of these attributes.
         Returns where it stopped, and which offset comes next. What lies there has to be looked
         at more closely, and may be the end."""
+
+    def read_batches(
+        self,
+        kind: type[Batch],
+        batches: memoryview,
+        position: int,
+        next_offset: int,
+        check_crc: bool,
+        count_max: int,
+        /,
+    ) -> list[Batch]:
+        """Sound batches as RecordBatch, which is the kind, up to so many; what follows them has
+        to be looked at more closely, and may be the end."""
 
     def ColumnDecoder(self, wanted: int, rows_max: int, bytes_max: int, /) -> ColumnDecoder: ...

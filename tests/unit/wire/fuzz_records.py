@@ -16,6 +16,7 @@ from tests.unit.wire.record_samples import block_of, java_batches, java_samples
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire import codec, records, records_twin
 from tidelog.wire.api import APIS
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages import produce
@@ -85,6 +86,7 @@ def feed(module: RecordsModule, block: bytes, count: int, rng: random.Random) ->
     log[at : at + 8] = rng.randbytes(8)
     decoder.feed_plain(exact(log), rng.choice([0, 3, len(log) + 1]), 0, 0, 1000, 0, False)
     module.skip_batches(exact(log), 0, 0, 0, False)
+    module.read_batches(RecordBatch, memoryview(exact(log)), 0, 0, False, 9)
     encode(module, decoder.take())
 
 

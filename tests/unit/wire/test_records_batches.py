@@ -18,6 +18,8 @@ from tidelog.wire.batch import (
     HEADER,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
+    RecordBatch,
+    read_batch,
     renew_crc,
 )
 from tidelog.wire.batch_builder import assemble_batch
@@ -100,6 +102,25 @@ def test_what_has_other_attributes_is_left(module: RecordsModule, attributes: in
     assert rows_of(decoder.take()) == at(0)
     assert module.skip_batches(log, 0, 0, attributes, True) == (len(first), 10)
     assert module.skip_batches(log, 0, 0, 0, True) == (len(log), 30)
+
+
+def test_batches_are_read_up_to_the_first_that_is_not_sound(module: RecordsModule) -> None:
+    parts = [
+        batch(0, TEN, partition_leader_epoch=3),
+        batch(12, TEN, producer_id=1 << 40, producer_epoch=5, base_sequence=7),
+        batch(30, TEN, attributes=CONTROL | TRANSACTIONAL),
+    ]
+    log = memoryview(b"".join(parts))
+    positions = [0, len(parts[0]), len(parts[0]) + len(parts[1])]
+    expected = [read_batch(log, position, len(log)) for position in positions]
+    assert module.read_batches(RecordBatch, log, 0, 0, True, 9) == expected
+    assert module.read_batches(RecordBatch, log, 0, 0, True, 2) == expected[:2]
+    assert module.read_batches(RecordBatch, log, positions[1], 13, True, 9) == []
+    assert len(module.read_batches(RecordBatch, log[:-1], 0, 0, True, 9)) == 2
+    bad = bytearray(log)
+    bad[positions[1] + HEADER.size] ^= 1
+    assert len(module.read_batches(RecordBatch, memoryview(bad), 0, 0, True, 9)) == 1
+    assert len(module.read_batches(RecordBatch, memoryview(bad), 0, 0, False, 9)) == 3
 
 
 def test_append_time_is_the_time_of_all(module: RecordsModule) -> None:
@@ -237,5 +258,6 @@ def test_both_implementations_agree(
             )
             answers.append((position, next_offset, decoder.rows, decoder.take()))
         answers.append(module.skip_batches(log, 0, 0, attributes, check_crc))
+        answers.append(module.read_batches(RecordBatch, memoryview(log), 0, 0, check_crc, 3))
         said.append(answers)
     assert said[0] == said[1]
