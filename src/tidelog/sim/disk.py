@@ -218,6 +218,11 @@ class SimulatedDisk:
         inode = self._entries.get(path)
         return memoryview(b"" if inode is None else bytes(inode.content[position:]))
 
+    def content(self, path: str) -> bytes | bytearray:
+        """The same as it is, to be read at once."""
+        inode = self._entries.get(path)
+        return b"" if inode is None else inode.content
+
     def release_locks(self) -> None:
         """The process is gone that held them; all that it wrote is as it was."""
         self._locks.clear()

@@ -6,6 +6,7 @@ nodes. Also of machines that are dead: their disks and page caches still hold wh
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,6 +17,12 @@ from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.violation import Violation
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
+
+
+HEADER = struct.Struct(">qiibIhi")
+"""Of a batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta."""
+LENGTH_BYTES = 12
+"""That the length does not count."""
 
 
 class Entry(NamedTuple):
@@ -106,16 +113,25 @@ class ReplicaLog:
         ]
 
 
-def read_entries(
-    disk: SimulatedDisk, path: str, segment: Offset, position: int, *, check_crc: bool
-) -> Iterator[Entry]:
-    """The batches of one segment's file, from a position on, as far as they are sound."""
-    view = disk.peek(f"{path}/{file_name(segment, LOG)}", position)
-    for batch in BatchWalk(view, check_crc=check_crc):
-        found = entry(batch, segment)
-        yield found._replace(
-            position=found.position + position, end_position=found.end_position + position
+def sound_entries(disk: SimulatedDisk, path: str, segment: Offset) -> Iterator[Entry]:
+    """The batches of one segment's file, as far as their checksums are right."""
+    for batch in BatchWalk(disk.peek(f"{path}/{file_name(segment, LOG)}")):
+        yield entry(batch, segment)
+
+
+def read_entries(disk: SimulatedDisk, path: str, segment: Offset, position: int) -> Iterator[Entry]:
+    """Those of a running node's file, from a position on: nobody doubts them."""
+    content = disk.content(f"{path}/{file_name(segment, LOG)}")
+    end = len(content)
+    while position + HEADER.size <= end:
+        base_offset, length, epoch, _, crc, _, last_delta = HEADER.unpack_from(content, position)
+        end_position = position + LENGTH_BYTES + length
+        if end_position > end:
+            return
+        yield Entry(
+            base_offset, base_offset + last_delta + 1, epoch, crc, segment, position, end_position
         )
+        position = end_position
 
 
 def is_there(disk: SimulatedDisk, path: str, one: Entry) -> bool:
@@ -139,7 +155,7 @@ def surviving(disk: SimulatedDisk, path: str) -> ReplicaLog:
     """What recovery could find at most."""
     log = ReplicaLog()
     for segment in segments_of(disk, path):
-        for found in read_entries(disk, path, segment, 0, check_crc=True):
+        for found in sound_entries(disk, path, segment):
             if log.entries and found.base_offset < log.end_offset:
                 return log
             log.append(found)
@@ -168,11 +184,9 @@ def follow(
         segment_offset = replica.entries[-1].segment
         segment_position = replica.entries[-1].end_position
     appended = []
-    for segment in log.segments:
-        if segment.base_offset < segment_offset:
-            continue
+    for segment in log.segments.from_offset(max(segment_offset, 0)):
         position = segment_position if segment.base_offset == segment_offset else 0
-        for found in read_entries(disk, log.path, segment.base_offset, position, check_crc=False):
+        for found in read_entries(disk, log.path, segment.base_offset, position):
             if found.end_offset > end_offset:
                 break
             ledger.appended(machine, found)
