@@ -27,15 +27,14 @@ log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """A task's range, on its way to an executor."""
+    """A task's ranges, on their way to an executor."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
-        super().__init__(tuple(wanted))
+    def __init__(self, *wanted: OffsetRange) -> None:
+        super().__init__([tuple(found) for found in wanted])
 
     @property
-    def wanted(self) -> OffsetRange:
-        partition, start_offset, end_offset = self.value
-        return OffsetRange(TopicPartition(*partition), start_offset, end_offset)
+    def wanted(self) -> list[OffsetRange]:
+        return [OffsetRange(TopicPartition(*place), *offsets) for place, *offsets in self.value]
 
 
 def read_partition(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -45,7 +44,8 @@ def read_partition(partition: InputPartition, options: SourceOptions) -> Iterato
 
     settle()
     if isinstance(partition, RangePartition):
-        yield from read_range(partition.wanted, options)
+        for wanted in partition.wanted:
+            yield from read_range(wanted, options)
 
 
 class BatchReader(DataSourceReader):

@@ -137,6 +137,19 @@ def split_ranges(
     ]
 
 
+def gather_ranges(ranges: Iterable[OffsetRange], offsets_min: int) -> list[tuple[OffsetRange, ...]]:
+    """Put small ranges together, in their order, until each task has at least so many offsets; the
+    last may have fewer."""
+    tasks: list[tuple[OffsetRange, ...]] = []
+    gathered: tuple[OffsetRange, ...] = ()
+    for found in ranges:
+        gathered += (found,)
+        if sum(each.size for each in gathered) >= offsets_min:
+            tasks.append(gathered)
+            gathered = ()
+    return [*tasks, gathered] if gathered else tasks
+
+
 def _part_count(size: int, total: int, min_partitions: int) -> int:
     """Java's round: halves go up."""
     return max(math.floor(size / total * min_partitions + 0.5), 1)

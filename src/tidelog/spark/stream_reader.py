@@ -20,6 +20,7 @@ from tidelog.spark.offsets import PartitionOffsets, depends_on_time, from_json, 
 from tidelog.spark.options import OptionError, Options
 from tidelog.spark.planner import (
     DataLoss,
+    gather_ranges,
     limit_bytes,
     limit_offsets,
     new_records,
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 
 LIMITS_SINCE = (4, 2)
 """The version of Spark since which a Python source can limit its micro-batches."""
+
+TASK_OFFSETS_MIN = 1_000
+"""A task takes longer to begin than to read so many records."""
 
 
 class StreamPlanner:
@@ -94,11 +98,11 @@ class StreamPlanner:
         plan = plan_ranges(start, end, new)
         for loss in plan.losses:
             self._report(loss)
-        options = self.options
-        wanted = split_ranges(
-            plan.ranges, options.min_partitions, options.max_records_per_partition
-        )
-        return [RangePartition(found) for found in wanted]
+        least, most = self.options.min_partitions, self.options.max_records_per_partition
+        wanted = split_ranges(plan.ranges, least, most)
+        if least is not None or most is not None:
+            return [RangePartition(found) for found in wanted]
+        return [RangePartition(*found) for found in gather_ranges(wanted, TASK_OFFSETS_MIN)]
 
     def _begins_anew(self, start: PartitionOffsets) -> bool:
         """Whether this is the first micro-batch of a new query whose start depends on when one

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tidelog.client import TopicPartition
 from tidelog.spark.planner import (
     OffsetRange,
+    gather_ranges,
     limit_bytes,
     limit_offsets,
     new_records,
@@ -92,6 +93,22 @@ def test_pieces_cover_every_offset_once(sizes, min_partitions, max_records):
         assert position == found.end_offset
     if max_records is not None:
         assert all(piece.size <= max_records for piece in pieces)
+
+
+def test_small_ranges_share_a_task():
+    ranges = [
+        OffsetRange(TopicPartition("t", n), 5, 5 + size)
+        for n, size in enumerate((400, 500, 100, 2000, 999, 1, 3))
+    ]
+    tasks = gather_ranges(ranges, 1000)
+    assert [[found.size for found in task] for task in tasks] == [
+        [400, 500, 100],
+        [2000],
+        [999, 1],
+        [3],
+    ]
+    assert [found for task in tasks for found in task] == ranges
+    assert gather_ranges([], 1000) == []
 
 
 def test_offsets_are_shared_out_in_proportion():

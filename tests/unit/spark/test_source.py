@@ -234,7 +234,8 @@ def test_filters_narrow_what_is_read(topics, name):
     def planned(*filters):
         reader = batch(topics, subscribe=name, pushFilters="true")
         kept = list(reader.pushFilters(list(filters)))
-        return [tuple(found.wanted)[1:] for found in reader.partitions()], kept, reader
+        spans = [tuple(w)[1:] for found in reader.partitions() for w in found.wanted]
+        return spans, kept, reader
 
     spans, kept, reader = planned(
         In(("partition",), (0, 2)),
@@ -285,6 +286,19 @@ def test_a_stream_goes_on_from_where_it_was(topics, name):
     assert reader.reportLatestOffset() == end
     assert run(reader, end) == (end, [])
     reader.commit(end)
+
+
+def test_small_partitions_of_a_stream_share_a_task_unless_tasks_are_asked_for(topics, name):
+    topics.create(name, 4)
+    for partition, count in enumerate((5, 7, 1200, 3)):
+        topics.fill(name, range(count), partition)
+    given = {"subscribe": name, "startingOffsets": "earliest"}
+    for more, expected in (({}, [1212, 3]), ({"minPartitions": 4}, [5, 7, 1200, 3])):
+        reader = stream(topics, **given, **more)
+        start = reader.initialOffset()
+        found = tasks(reader, start, reader.latestOffset(start, ReadAllAvailable()))
+        assert [len(task) for task in found] == expected
+        assert len({row[:2] for task in found for row in task}) == 1215
 
 
 @pytest.mark.parametrize("starting", ["latest", "mixed", "timestamp"])
