@@ -13,7 +13,7 @@ from tidelog.sim.machine import Boot, Machine, Watch
 from tidelog.sim.network import Network
 from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
 from tidelog.sim.timeline import MS, SECOND, Action, Clock
-from tidelog.sim.view import node_of
+from tidelog.sim.view import metadata_of, node_of
 from tidelog.wire.messages.control_records import Voter
 
 DATA = "data"
@@ -48,8 +48,19 @@ class Cluster:
         return int(machine.name.removeprefix("node"))
 
     def is_wipeable(self, machine: Machine) -> bool:
-        """A static voter with another disk would be one that forgot its votes."""
-        return self.plan.is_dynamic or self.node_id(machine) not in self.plan.voters
+        """A static voter with another disk would be one that forgot its votes. Of a dynamic
+        quorum only a minority may be lost: all that were replaced before are voters again."""
+        if self.node_id(machine) not in self.plan.voters:
+            return True
+        return self.plan.is_dynamic and self._is_whole()
+
+    def _is_whole(self) -> bool:
+        """Whether all voters run, are voters with the disks that they have, and know it."""
+        nodes = [node_of(self.machines[voter_id]) for voter_id in self.plan.voters]
+        rafts = [metadata_of(node).raft for node in nodes if node is not None]
+        if len(rafts) < len(nodes):
+            return False
+        return all(raft.is_voter and raft.voters == rafts[0].voters for raft in rafts)
 
     def _boot(self, machine: Machine) -> Boot:
         node_id = self.node_id(machine)

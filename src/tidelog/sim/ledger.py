@@ -18,7 +18,6 @@ from tidelog.sim.violation import Violation
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
 
-
 HEADER = struct.Struct(">qiibIhi")
 """Of a batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta."""
 LENGTH_BYTES = 12
