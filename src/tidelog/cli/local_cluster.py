@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,11 +59,21 @@ class Stop(Exception):
 class LocalCluster:
     """The nodes 1 to N. Configs given by the user win over those that we choose."""
 
-    def __init__(self, nodes: int, port: int, data_dir: Path, configs: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        port: int,
+        data_dir: Path,
+        configs: Mapping[str, str],
+        racks: Sequence[str] = (),
+    ) -> None:
+        if not all(racks) or len(racks) > nodes:
+            raise CannotStart(f"--racks names 1 to {nodes} racks, with commas between")
         if port + 2 * nodes - 1 > 65535:
             raise CannotStart(f"--port {port} leaves no room for {2 * nodes} ports; choose a lower")
         self.bootstrap_servers = ",".join(f"{HOST}:{port + i}" for i in range(nodes))
         self.data_dir = data_dir
+        self._racks = racks
         self.nodes = [
             self._node(number, nodes, port, data_dir, configs) for number in range(1, nodes + 1)
         ]
@@ -99,6 +109,7 @@ class LocalCluster:
     def _node(
         self, number: int, nodes: int, port: int, data_dir: Path, configs: Mapping[str, str]
     ) -> Node:
+        from tidelog.broker.replica_selector import RACK_AWARE
         from tidelog.config.broker import BrokerConfig
         from tidelog.config.definition import InvalidConfig
 
@@ -115,6 +126,8 @@ class LocalCluster:
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": str((data_dir / f"node-{number}").absolute()),
         }
+        if self._racks:
+            own["broker.rack"] = self._racks[(number - 1) % len(self._racks)]
         for name in own.keys() & configs.keys():
             raise CannotStart(
                 f"--config {name}: `tidelog up` sets it itself; `tidelog start` takes your own"
@@ -124,6 +137,8 @@ class LocalCluster:
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": "2" if nodes > 2 else "1",
         }
+        if self._racks:
+            defaults["replica.selector.class"] = RACK_AWARE
         try:
             config = BrokerConfig.from_properties({**defaults, **configs, **own})
         except InvalidConfig as error:

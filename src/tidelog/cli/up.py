@@ -45,7 +45,15 @@ NODES_MAX = 100
     multiple=True,
     help="A broker config for every node, under Kafka's name; may be repeated.",
 )
-def command(nodes: int, port: int, data_dir: Path, config: tuple[str, ...]) -> None:
+@click.option(
+    "--racks",
+    metavar="RACK,...",
+    help="Where the nodes stand, in turn. Replicas are spread over the racks, and a consumer with "
+    "client.rack reads from a replica in its own.",
+)
+def command(
+    nodes: int, port: int, data_dir: Path, config: tuple[str, ...], racks: str | None
+) -> None:
     """Start a local cluster, and run it until Ctrl-C.
 
     Prints one line with the bootstrap address when every broker serves. The nodes end with this
@@ -54,7 +62,8 @@ def command(nodes: int, port: int, data_dir: Path, config: tuple[str, ...]) -> N
     from tidelog.cli.local_cluster import CannotStart, LocalCluster
 
     try:
-        cluster = LocalCluster(nodes, port, data_dir, parse_assignments(config))
+        names = [] if racks is None else racks.split(",")
+        cluster = LocalCluster(nodes, port, data_dir, parse_assignments(config), names)
         warn_of_unused(cluster.nodes[0].config)
         sys.exit(cluster.run(click.echo))
     except CannotStart as error:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from tests.unit.cli.node import SCRIPT, SECONDS_MAX, die_with_the_tests, free_port, run, up
+
+from tidelog.testing.ports import Ports
 
 pytestmark = pytest.mark.slow  # every command is a process
 
@@ -80,6 +85,50 @@ def test_configs_reach_the_node(tmp_path):
         described = run("topics", *server, "--describe", "--topic", "orders").stdout
         assert "PartitionCount: 5" in described
         assert "retention.ms=7" in described
+
+
+def test_a_consumer_reads_from_the_follower_in_its_rack(tmp_path):
+    ports = Ports(6)
+    arguments = ("--nodes", "3", "--racks", "north,south,east")
+    with up(tmp_path, *arguments, port=ports.numbers[0]) as command:
+        server = ("--bootstrap-server", command.servers)
+        run("topics", *server, "--create", "--topic", "t", "--replica-assignment", "1:2:3")
+        produced = run("produce", *server, "--topic", "t", stdin="a\nb\n")
+        assert produced.returncode == 0, produced.stderr
+        assert read_from(command.servers, "south") == 2
+        assert read_from(command.servers, "east") == 3
+        assert read_from(command.servers, "north") == 1
+        assert read_from(command.servers, "elsewhere") == 1
+    ports.release()
+
+
+def read_from(servers: str, rack: str) -> int:
+    """The node that a consumer in that rack fetches from, after it has got two records."""
+    reports: list[dict[str, Any]] = []
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "test",
+            "client.rack": rack,
+            "enable.auto.commit": False,
+            "statistics.interval.ms": 100,
+            "stats_cb": lambda text: reports.append(json.loads(text)),
+        }
+    )
+    consumer.assign([TopicPartition("t", 0, 0)])
+    records = consumer.consume(2, SECONDS_MAX)
+    assert [record.value() for record in records] == [b"a", b"b"]
+    reports.clear()
+    while len(reports) < 2:
+        consumer.poll(0.1)
+    consumer.close()
+    broker: int = reports[-1]["topics"]["t"]["partitions"]["0"]["broker"]
+    return broker
+
+
+def test_racks_are_as_many_as_nodes_or_fewer(tmp_path):
+    line = refused("up", "--data-dir", str(tmp_path), "--nodes", "2", "--racks", "a,b,c")
+    assert "--racks names 1 to 2 racks" in line
 
 
 def refused(*arguments: str) -> str:
