@@ -1,5 +1,5 @@
 """`tidelog demo`: a node, an ordinary Kafka client and 100,000 records, in a few seconds; then a
-stream of Spark's, where there is Java."""
+cluster that loses its leader, and a stream of Spark's, where there is Java."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ SEGMENT_KINDS = (".log", ".index", ".timeindex", ".snapshot")
     help="Whether it ends with a stream on Spark, which needs Java.",
 )
 def command(records: int, spark: bool) -> None:
-    """Start a node, write and read records with an ordinary Kafka client and with Spark, clean up.
+    """Write and read records with an ordinary Kafka client and with Spark, and kill a leader.
 
-    Needs nothing and asks nothing: free ports, a directory that is deleted at the end.
+    Starts a node for the one and a cluster of three for the other. Needs nothing and asks nothing:
+    free ports, directories that are deleted at the end.
     """
     # Here and not above: `tidelog --help` needs none of it.
     from rich.console import Console
@@ -45,6 +46,7 @@ def command(records: int, spark: bool) -> None:
     from tidelog import __version__
     from tidelog.cli.connect import connected
     from tidelog.cli.demo_clients import DemoFailed
+    from tidelog.cli.demo_cluster import show_cluster
     from tidelog.cli.demo_node import DemoNode, NodeFailed
     from tidelog.cli.demo_view import View
 
@@ -57,6 +59,7 @@ def command(records: int, spark: bool) -> None:
             ready_s = time.perf_counter() - began
             view.done(f"a node serves at {node.bootstrap_servers}, {ready_s:.1f} s after the start")
             show(view, node, client, records)
+            show_cluster(view, records, choose_client)
             if spark:
                 from tidelog.cli.demo_spark import show_spark
 
@@ -86,7 +89,7 @@ def show(view: View, node: DemoNode, client: Client, count: int) -> None:
             (str(place), *three, received.position(place.partition)) for place, three in offsets
         ]
 
-    kafka = choose_client(node, client)
+    kafka = choose_client(node.bootstrap_servers, client)
     view.done(f"the client: {kafka.name}")
     kafka.create_topic(TOPIC)
     configs = ", ".join(f"{name}={value}" for name, value in TOPIC_CONFIGS.items())
@@ -100,12 +103,12 @@ def show(view: View, node: DemoNode, client: Client, count: int) -> None:
     view.console.print(offset_table(ask()))
 
 
-def choose_client(node: DemoNode, client: Client) -> DemoClient:
+def choose_client(bootstrap_servers: str, client: Client) -> DemoClient:
     """Somebody else's if there is one: that is what shows that it is Kafka's protocol."""
     from tidelog.cli.demo_clients import LibrdkafkaClient, OwnClient
 
     try:
-        return LibrdkafkaClient(node.bootstrap_servers)
+        return LibrdkafkaClient(bootstrap_servers)
     except ImportError:
         return OwnClient(client)
 

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -21,15 +22,9 @@ class Ports:
 
     def __init__(self, count: int) -> None:
         assert count <= BLOCK
-        folder = Path(tempfile.gettempdir(), f"tidelog-ports-{os.getuid()}")
-        folder.mkdir(exist_ok=True)
         blocks = PORTS[::BLOCK]
         for start in random.SystemRandom().sample(blocks, len(blocks)):
-            self._file = (folder / str(start)).open("w")
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._file.close()
+            if not self._lock(start):
                 continue
             self.numbers = [port for port in range(start, start + BLOCK) if is_free(port)][:count]
             if len(self.numbers) == count:
@@ -37,8 +32,28 @@ class Ports:
             self.release()
         raise OSError(f"no block of ports in {PORTS[0]}-{PORTS[-1]} has {count} free ones")
 
+    def _lock(self, start: int) -> bool:
+        self._path = Path(tempfile.gettempdir(), f"tidelog-ports-{os.getuid()}", str(start))
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            self._file = self._path.open("w")
+        except OSError:  # somebody has just removed the directory
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Or whoever had it until now has removed it, and the next one locks another file.
+            if os.path.samestat(os.fstat(self._file.fileno()), self._path.stat()):
+                return True
+        except OSError:
+            pass
+        self._file.close()
+        return False
+
     def release(self) -> None:
         """Others may have them."""
+        self._path.unlink()
+        with suppress(OSError):  # others are in there
+            self._path.parent.rmdir()
         self._file.close()
 
 

@@ -58,6 +58,25 @@ def test_the_demo_shows_offsets_moving_and_cleans_up(temporary):
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_librdkafka", [True, False])
+def test_the_cluster_of_the_demo_loses_its_leader_and_no_record(monkeypatch, is_librdkafka):
+    if not is_librdkafka:
+        monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    answer = demo(30_000)
+    assert answer.exit_code == 0, answer.output
+    said = " ".join(answer.output.split())
+    killed = re.search(
+        r"kill -9 of node (\d), the leader of storms-0, after ([\d,]+) records: node (\d) leads",
+        said,
+    )
+    assert killed is not None
+    assert killed[1] != killed[3]
+    assert 10_000 <= int(killed[2].replace(",", "")) < 30_000, "it was under load"
+    assert f"node {killed[1]} is back" in said
+    assert "30,000 of 30,000 came back, each once and in order: nothing lost" in said
+
+
 def test_without_another_client_the_demo_uses_ours_and_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     answer = demo(3_000)

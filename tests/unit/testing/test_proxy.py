@@ -282,3 +282,4 @@ def test_two_clusters_never_have_the_same_ports():
     assert len(set(numbers)) == 100
     for ports in held:
         ports.release()
+    assert not any(ports._path.exists() for ports in held)
