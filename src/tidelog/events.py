@@ -63,7 +63,7 @@ class Flushed(NamedTuple):
 
 
 class FileFailed(NamedTuple):
-    """A ReplaceFile, RemoveFile or RemoveTree failed, and not for want of room."""
+    """A RemoveFile or RemoveTree failed, and not for want of room."""
 
     path: str
     error: OSError
@@ -116,13 +116,6 @@ class Flush(NamedTuple):
     work: tuple[Work, ...]
 
 
-class ReplaceFile(NamedTuple):
-    """Write a small file anew, atomically and durably; of two for a path the later one wins."""
-
-    path: str
-    content: bytes
-
-
 class RemoveFile(NamedTuple):
     """Delete a file that is in nobody's way: a large one takes longer than a step."""
 
@@ -148,7 +141,6 @@ Effect = (
     | ResumeReading
     | Connect
     | Flush
-    | ReplaceFile
     | RemoveFile
     | RemoveTree
     | StopProcess

@@ -1,7 +1,8 @@
-"""Writes recovery-point-offset-checkpoint: by the clock, and after a log was truncated below its
-recovery point. Such a log may not grow before that is durable: after a power failure recovery
-would take new records for old ones that were flushed. For the same reason no log is made under
-the name of one that is gone before all checkpoints have forgotten that."""
+"""Writes a directory's checkpoints, all of them here, as two writers of a file would undo each
+other: by the clock, and recovery points after a log was truncated below its own. Such a log may
+not grow before that is durable: after a power failure recovery would take new records for old
+ones that were flushed. For the same reason no log is made under the name of one that is gone
+before all checkpoints have forgotten that."""
 
 from __future__ import annotations
 
@@ -10,8 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.env import DiskFull, Now
-from tidelog.log.checkpoint import TopicPartition, format_lines, format_offset
-from tidelog.log.log_dir import LogDir
+from tidelog.log.checkpoint import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    TopicPartition,
+    format_lines,
+    format_offset,
+)
+from tidelog.log.log_dir import Checkpoint, LogDir
 from tidelog.log.results import Unflushed
 from tidelog.slices import Slices, each
 
@@ -20,77 +28,95 @@ if TYPE_CHECKING:
 
 FULL_DISK_MS = 1000
 """How long a write waits that found the disk full."""
+EVERY_CHECKPOINT = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, REPLICATION_CHECKPOINT)
 
 Then = Callable[[Now], None]
 
 
+class Wanted:
+    """What a directory's next write is to do."""
+
+    __slots__ = ("called", "directories", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.directories: dict[str, None] = {}
+        """Of partitions, to be made durable with it."""
+        self.called: list[Then] = []
+        """Who needs a write that begins from now on."""
+
+    def add(self, other: Wanted) -> None:
+        self.names.update(other.names)
+        self.directories.update(other.directories)
+        self.called += other.called
+
+
 class RecoveryPoints:
-    """One write of a directory's file at a time: the last one counts."""
+    """One write of a directory's checkpoints at a time: the last one counts."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._writing: dict[LogDir, None] = {}
-        self._waiting: dict[LogDir, list[Then]] = {}
-        """Who needs a write that begins from now on."""
-        self._cut: dict[LogDir, dict[str, None]] = {}
-        """Partitions' directories that it is to make durable, too."""
+        self._wanted: dict[LogDir, Wanted] = {}
 
     def write(
-        self, log_dir: LogDir, now: Now, then: Then | None = None, path: str | None = None
+        self,
+        log_dir: LogDir,
+        now: Now,
+        then: Then | None = None,
+        path: str | None = None,
+        name: str = RECOVERY_POINT_CHECKPOINT,
     ) -> None:
         """Then is called when it is durable, and a partition's directory with it; never, if
         the log directory goes offline."""
-        waiting = self._waiting.setdefault(log_dir, [])
+        wanted = self._wanted.setdefault(log_dir, Wanted())
+        wanted.names[name] = None
         if then is not None:
-            waiting.append(then)
+            wanted.called.append(then)
         if path is not None:
-            self._cut.setdefault(log_dir, {})[path] = None
-        if log_dir not in self._writing:
-            self._begin(log_dir, now)
+            wanted.directories[path] = None
+        self._begin(log_dir, now)
 
     def _begin(self, log_dir: LogDir, now: Now) -> None:
-        self._writing[log_dir] = None
-        self._broker.jobs.start(self._write(log_dir, self._waiting.pop(log_dir)), now)
+        if log_dir in self._wanted and log_dir not in self._writing:
+            self._writing[log_dir] = None
+            self._broker.jobs.start(self._write(log_dir, self._wanted.pop(log_dir)), now)
 
-    def _write(self, log_dir: LogDir, called: list[Then]) -> Slices[None]:
+    def _write(self, log_dir: LogDir, wanted: Wanted) -> Slices[None]:
         outdated = dict(log_dir.outdated)
-        checkpoints = [log_dir.recovery_point_checkpoint()]
-        if outdated:
-            marks = self._broker.hosting.high_watermarks(log_dir)
-            checkpoints += log_dir.log_start_checkpoint(), log_dir.high_watermark_checkpoint(marks)
+        names = EVERY_CHECKPOINT if outdated else tuple(wanted.names)
         replacements = []
-        for checkpoint in checkpoints:
+        for checkpoint in [self._checkpoint(log_dir, name) for name in names]:
             lines = yield from each(checkpoint.offsets, format_offset, 2)
             replacements.append((checkpoint.path, format_lines(lines)))
-        directories = tuple(self._cut.pop(log_dir, ()))
-        work = Unflushed(0, (), tuple(replacements), directories)
-        then = partial(self._written, log_dir, called, outdated, directories)
+        work = Unflushed(0, (), tuple(replacements), tuple(wanted.directories))
+        then = partial(self._written, log_dir, wanted, outdated)
         self._broker.runtime.flush((work,), then)
+
+    def _checkpoint(self, log_dir: LogDir, name: str) -> Checkpoint:
+        if name == RECOVERY_POINT_CHECKPOINT:
+            return log_dir.recovery_point_checkpoint()
+        if name == LOG_START_CHECKPOINT:
+            return log_dir.log_start_checkpoint()
+        return log_dir.high_watermark_checkpoint(self._broker.hosting.high_watermarks(log_dir))
 
     def _written(
         self,
         log_dir: LogDir,
-        called: list[Then],
+        done: Wanted,
         outdated: Mapping[TopicPartition, int],
-        directories: tuple[str, ...],
         error: OSError | DiskFull | None,
         now: Now,
     ) -> None:
         del self._writing[log_dir]
         if isinstance(error, DiskFull):
-            self._waiting.setdefault(log_dir, []).extend(called)
-            self._cut.setdefault(log_dir, {}).update(dict.fromkeys(directories))
-            self._broker.schedule.at(now.monotonic_ms + FULL_DISK_MS, partial(self._again, log_dir))
+            self._wanted.setdefault(log_dir, Wanted()).add(done)
+            self._broker.schedule.at(now.monotonic_ms + FULL_DISK_MS, partial(self._begin, log_dir))
         elif error is not None:
-            self._waiting.pop(log_dir, None)
-            self._broker.hosting.fail(log_dir.path, f"cannot write recovery points: {error}", now)
+            self._wanted.pop(log_dir, None)
+            self._broker.hosting.fail(log_dir.path, f"cannot write checkpoints: {error}", now)
         else:
             log_dir.written(outdated)
-            for then in called:
+            for then in done.called:
                 then(now)
-            if log_dir in self._waiting and log_dir not in self._writing:
-                self._begin(log_dir, now)
-
-    def _again(self, log_dir: LogDir, now: Now) -> None:
-        if log_dir in self._waiting and log_dir not in self._writing:
             self._begin(log_dir, now)

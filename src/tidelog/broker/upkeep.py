@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.env import DiskFull, Now
-from tidelog.events import RemoveFile, ReplaceFile
-from tidelog.log.checkpoint import format_lines, format_offset
-from tidelog.log.log_dir import Checkpoint
+from tidelog.events import RemoveFile
+from tidelog.log.checkpoint import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+)
 from tidelog.log.results import DamagedSegment
 from tidelog.log.retention import delete_old_segments
 from tidelog.replica.partition import Partition
-from tidelog.slices import Slices, each
+from tidelog.slices import Slices
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -32,34 +36,18 @@ class Upkeep:
     def start(self, now: Now) -> None:
         config, begin = self._broker.config, now.monotonic_ms
         every = self._broker.schedule.every
-        for interval_ms, task in (
-            (config.replica_high_watermark_checkpoint_interval_ms, self._high_watermarks),
-            (config.log_flush_offset_checkpoint_interval_ms, self._recovery_points),
-            (config.log_flush_start_offset_checkpoint_interval_ms, self._log_starts),
+        for interval_ms, checkpoint in (
+            (config.replica_high_watermark_checkpoint_interval_ms, REPLICATION_CHECKPOINT),
+            (config.log_flush_offset_checkpoint_interval_ms, RECOVERY_POINT_CHECKPOINT),
+            (config.log_flush_start_offset_checkpoint_interval_ms, LOG_START_CHECKPOINT),
         ):
-            every(interval_ms, begin + interval_ms, task)
+            every(interval_ms, begin + interval_ms, partial(self._write, checkpoint))
         first_ms = begin + config.log_initial_task_delay_ms
         every(config.log_retention_check_interval_ms, first_ms, self._begin_retention)
 
-    def _high_watermarks(self, now: Now) -> None:
+    def _write(self, checkpoint: str, now: Now) -> None:
         for log_dir in self._broker.log_dirs.online:
-            marks = self._broker.hosting.high_watermarks(log_dir)
-            self._begin_to_write(log_dir.high_watermark_checkpoint(marks), now)
-
-    def _recovery_points(self, now: Now) -> None:
-        for log_dir in self._broker.log_dirs.online:
-            self._broker.recovery_points.write(log_dir, now)
-
-    def _log_starts(self, now: Now) -> None:
-        for log_dir in self._broker.log_dirs.online:
-            self._begin_to_write(log_dir.log_start_checkpoint(), now)
-
-    def _begin_to_write(self, checkpoint: Checkpoint, now: Now) -> None:
-        self._broker.jobs.add(self._write(checkpoint), now)
-
-    def _write(self, checkpoint: Checkpoint) -> Slices[None]:
-        lines = yield from each(checkpoint.offsets, format_offset, 2)
-        self._broker.effects.append(ReplaceFile(checkpoint.path, format_lines(lines)))
+            self._broker.recovery_points.write(log_dir, now, name=checkpoint)
 
     def _begin_retention(self, now: Now) -> None:
         self._broker.jobs.add(self._retain(now), now)

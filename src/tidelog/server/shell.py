@@ -25,7 +25,6 @@ from tidelog.events import (
     Received,
     RemoveFile,
     RemoveTree,
-    ReplaceFile,
     ResumeReading,
     Send,
     StopProcess,
@@ -88,7 +87,6 @@ class Shell:
             ResumeReading: self._resume_reading,
             Connect: self._peers.connect,
             Flush: self._flush,
-            ReplaceFile: self._replace_file,
             RemoveFile: self._remove_file,
             RemoveTree: self._remove_tree,
             StopProcess: self._stop_process,
@@ -287,9 +285,6 @@ class Shell:
                 self.step(Flushed(effect.token, future.result()))
 
         self.loop.run_in_executor(self._threads, flush).add_done_callback(done)
-
-    def _replace_file(self, effect: ReplaceFile) -> None:
-        self._on_disk(effect.path, partial(self.disk.replace, effect.path, effect.content))
 
     def _remove_file(self, effect: RemoveFile) -> None:
         self._on_disk(effect.path, partial(self.disk.remove, effect.path))

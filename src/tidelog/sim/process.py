@@ -26,7 +26,6 @@ from tidelog.events import (
     Received,
     RemoveFile,
     RemoveTree,
-    ReplaceFile,
     ResumeReading,
     Send,
     StopProcess,
@@ -86,7 +85,6 @@ class Process:
             ResumeReading: self._resume_reading,
             Connect: self._connect,
             Flush: self._flush,
-            ReplaceFile: self._replace_file,
             RemoveFile: self._remove_file,
             RemoveTree: self._remove_tree,
             StopProcess: self._stop_process,
@@ -318,9 +316,6 @@ class Process:
         except (OSError, DiskFull) as failure:
             error = failure
         self.happen(partial(self.step, Flushed(effect.token, error)))
-
-    def _replace_file(self, effect: ReplaceFile) -> None:
-        self._change(effect.path, partial(self.machine.disk.replace, effect.path, effect.content))
 
     def _remove_file(self, effect: RemoveFile) -> None:
         self._change(effect.path, partial(self.machine.disk.remove, effect.path))

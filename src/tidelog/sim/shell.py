@@ -22,7 +22,6 @@ from tidelog.events import (
     Received,
     RemoveFile,
     RemoveTree,
-    ReplaceFile,
     ResumeReading,
     Send,
     StopProcess,
@@ -173,8 +172,6 @@ class SimulatedShell:
             case Flush():
                 # The disk is asked only then: what happens in between, happens in between.
                 self._later(self.rng.randint(*self.flush_ms), partial(self._flush, effect))
-            case ReplaceFile(path, content):
-                self._on_disk(path, partial(self.disk.replace, path, content))
             case RemoveFile(path):
                 self._on_disk(path, partial(self.disk.remove, path))
             case RemoveTree(path):

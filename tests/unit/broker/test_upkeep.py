@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.unit.node_client import Cluster
+
+from tidelog.events import Flush
+from tidelog.log.results import Unflushed
 
 HOUR_MS = 3_600_000
 
@@ -62,3 +67,24 @@ def test_checkpoints_are_written_by_the_clock() -> None:
     recovery_points = cluster.shell.disk.read_file("data/recovery-point-offset-checkpoint")
     assert recovery_points is not None
     assert b"t 0 " in recovery_points
+
+
+def test_a_checkpoint_has_one_writer_however_slow_the_disk() -> None:
+    often = {
+        "replica.high.watermark.checkpoint.interval.ms": "10",
+        "log.flush.offset.checkpoint.interval.ms": "10",
+        "log.flush.start.offset.checkpoint.interval.ms": "10",
+    }
+    cluster = Cluster(**often)
+    cluster.shell.flush_ms = (50, 50)
+    cluster.shell.effects.clear()
+    cluster.shell.advance(1_000)
+    flushed = [e.work for e in cluster.shell.effects if isinstance(e, Flush)]
+    written = [w.replacements for work in flushed for w in work if isinstance(w, Unflushed)]
+    files = Counter(path for replaced in written for path, _ in replaced)
+    assert sorted(files) == [
+        "data/log-start-offset-checkpoint",
+        "data/recovery-point-offset-checkpoint",
+        "data/replication-offset-checkpoint",
+    ]
+    assert all(15 < count <= 20 for count in files.values()), files
