@@ -317,9 +317,9 @@ class Director:
             shown = " ".join(values) if len(values) <= 12 else f"{len(values)} records"
             self.say(f"fetch: {shown or 'nothing'}, high watermark {data.high_watermark}")
 
-        waiting = self._waiting
+        said = len(self.said)
         self._start(flow())
-        self._until(lambda: self._waiting <= waiting)
+        self._until(lambda: any(line.startswith("fetch: ") for line in self.said[said:]))
 
     def _know_leader(self) -> Flow:
         while True:

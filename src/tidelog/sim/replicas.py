@@ -180,6 +180,11 @@ class ReplicaInvariants:
                 lambda: f"{partition}: {other} and {machine} lead in epoch {leader_epoch}",
             )
             self._counters.reached("a leader began an epoch")
+            require(
+                now[6] == leader_epoch,
+                "a leader's epoch begins in its log",
+                lambda: f"{partition} on {machine} leads in {leader_epoch}, its log says {now[6]}",
+            )
             self._begin(machine, place, ledger, leader_epoch)
         elif high_watermark < before[0]:
             raise Violation(
