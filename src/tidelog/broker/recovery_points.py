@@ -7,10 +7,11 @@ before all checkpoints have forgotten that."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.env import DiskFull, Now
+from tidelog.env import Disk, DiskFull, File, Now
 from tidelog.log.checkpoint import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -19,6 +20,7 @@ from tidelog.log.checkpoint import (
     format_lines,
     format_offset,
 )
+from tidelog.log.log import Log
 from tidelog.log.log_dir import Checkpoint, LogDir
 from tidelog.log.results import Unflushed
 from tidelog.slices import Slices, each
@@ -33,21 +35,33 @@ EVERY_CHECKPOINT = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, REPLICATION
 Then = Callable[[Now], None]
 
 
+class Cut(NamedTuple):
+    """A log that was truncated: what was cut off may not come back behind what is appended."""
+
+    file: File
+    directory: str
+
+    def flush(self, disk: Disk) -> None:
+        self.file.flush()
+        with suppress(FileNotFoundError):  # or the partition is gone by now
+            disk.flush_directory(self.directory)
+
+
 class Wanted:
     """What a directory's next write is to do."""
 
-    __slots__ = ("called", "directories", "names")
+    __slots__ = ("called", "cuts", "names")
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
-        self.directories: dict[str, None] = {}
-        """Of partitions, to be made durable with it."""
+        self.cuts: list[Cut] = []
+        """To be made durable with it."""
         self.called: list[Then] = []
         """Who needs a write that begins from now on."""
 
     def add(self, other: Wanted) -> None:
         self.names.update(other.names)
-        self.directories.update(other.directories)
+        self.cuts += other.cuts
         self.called += other.called
 
 
@@ -64,17 +78,17 @@ class RecoveryPoints:
         log_dir: LogDir,
         now: Now,
         then: Then | None = None,
-        path: str | None = None,
+        cut: Log | None = None,
         name: str = RECOVERY_POINT_CHECKPOINT,
     ) -> None:
-        """Then is called when it is durable, and a partition's directory with it; never, if
-        the log directory goes offline."""
+        """Then is called when it is durable, and with it that a log was cut; never, if the log
+        directory goes offline."""
         wanted = self._wanted.setdefault(log_dir, Wanted())
         wanted.names[name] = None
         if then is not None:
             wanted.called.append(then)
-        if path is not None:
-            wanted.directories[path] = None
+        if cut is not None:
+            wanted.cuts.append(Cut(cut.segments.active.file, cut.path))
         self._begin(log_dir, now)
 
     def _begin(self, log_dir: LogDir, now: Now) -> None:
@@ -89,9 +103,9 @@ class RecoveryPoints:
         for checkpoint in [self._checkpoint(log_dir, name) for name in names]:
             lines = yield from each(checkpoint.offsets, format_offset, 2)
             replacements.append((checkpoint.path, format_lines(lines)))
-        work = Unflushed(0, (), tuple(replacements), tuple(wanted.directories))
+        work = Unflushed(0, (), tuple(replacements), ())
         then = partial(self._written, log_dir, wanted, outdated)
-        self._broker.runtime.flush((work,), then)
+        self._broker.runtime.flush((work, *wanted.cuts), then)
 
     def _checkpoint(self, log_dir: LogDir, name: str) -> Checkpoint:
         if name == RECOVERY_POINT_CHECKPOINT:

@@ -100,7 +100,7 @@ class Quorum:
         self._is_settling = self._is_stirred = False
         self._is_flushing = False
         self.has_cut = False
-        """Segments are gone, and the disk need not know that yet."""
+        """The log was truncated, and the disk need not know that yet."""
         self._flush_retry_ms = NEVER
         self.holds_flush = False
         """More is about to be appended, and one flush is enough for all of it."""
@@ -212,12 +212,11 @@ class Quorum:
         return True
 
     def truncate_to(self, end_offset: Offset) -> None:
-        """Segments that are gone could come back behind what is appended in their place: that
-        waits until the disk knows."""
-        active = self.log.segments.active
+        """What is gone could come back behind what is appended in its place: that waits until
+        the disk knows."""
         self.log.truncate_to(end_offset)
         self.history.truncate_to(end_offset)
-        self.has_cut |= self.log.segments.active is not active
+        self.has_cut = True
 
     def _flushed(
         self, end_offset: Offset, had_cut: bool, error: OSError | DiskFull | None, now: Now

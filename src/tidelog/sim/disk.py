@@ -305,6 +305,8 @@ class SimulatedDisk:
     def flush_directory(self, path: str, /) -> None:
         """Like a journal's commit it makes all earlier changes durable, of any directory."""
         self.begin("flush_directory", path)
+        if not self.is_directory(path):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         self._durable = dict(self._entries)
         self._journal.clear()
 

@@ -310,6 +310,7 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     ((path, content),) = written[-1].work[0].replacements
     assert path.endswith("/recovery-point-offset-checkpoint")
     assert b"t 0 1\n" in content
+    assert written[-1].work[1] == (partition.log.segments.active.file, partition.log.path)
     wired.advance(45)
     assert partition.log.log_end_offset == 1
     wired.advance(30)
@@ -335,8 +336,8 @@ def test_nothing_is_appended_before_the_disk_knows_that_a_segment_is_gone(wired:
         if partition.log.log_end_offset == 1:
             break
     assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
-    work = [e.work[0] for e in node.shell.effects if isinstance(e, Flush)]
-    assert any(partition.log.path in one.directories for one in work if not one.files)
+    cuts = [e.work[1] for e in node.shell.effects if isinstance(e, Flush) and len(e.work) > 1]
+    assert cuts[-1] == (partition.log.segments.active.file, partition.log.path)
     wired.advance(150)
     assert partition.log.log_end_offset == 2
 
