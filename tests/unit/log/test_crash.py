@@ -217,20 +217,34 @@ def test_a_crash_that_keeps_any_number_of_unsynced_bytes(mode):
     operations = count_operations(mode=mode)
     for operation in range(operations // 8, operations, operations // 8):
         disk, witness = crash_at(operation, 0, mode=mode)
-        for kept in range(0, 1400, 3):
+        for kept in range(0, max(unsynced_bytes(disk).values()) + 3, 3):
             check(disk.crash(lambda path, n, kept=kept: min(kept, n), lambda n: n), witness)
+
+
+def unsynced_bytes(disk: SimulatedDisk) -> dict[str, int]:
+    """How many each file has."""
+    found: dict[str, int] = {}
+
+    def look(path: str, unsynced: int) -> int:
+        found[path] = unsynced
+        return unsynced
+
+    disk.crash(look, lambda n: n)
+    return found
 
 
 @pytest.mark.slow
 def test_a_crash_that_loses_any_number_of_bytes_of_any_segment():
     """One file is torn at every byte, all others are whole: segments behind a torn one go."""
-    disk, witness = crash_at(count_operations(mode="plain") // 3, 0, mode="plain")
-    names = [name for name in disk.names("data/tides-0") if name.endswith(".log")]
-    assert len(names) > 2
-    for name in names:
-        for lost in range(1, 1400, 2):
+    crashes = [crash_at(n, 0, mode="plain") for n in range(count_operations(mode="plain"))]
+    disk, witness = max(crashes, key=lambda crash: sum(unsynced_bytes(crash[0]).values()))
+    logs = {path: n for path, n in unsynced_bytes(disk).items() if path.endswith(".log")}
+    assert len(logs) > 2
+    assert min(logs.values()) > 500
+    for torn, unsynced in logs.items():
+        for lost in range(1, unsynced + 1, 2):
             survivor = disk.crash(
-                lambda path, n, name=name, lost=lost: max(0, n - lost) if name in path else n,
+                lambda path, n, torn=torn, lost=lost: n - lost if path == torn else n,
                 lambda n: n,
             )
             check(survivor, witness)
