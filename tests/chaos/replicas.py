@@ -1,4 +1,5 @@
-"""Replicas as they lie on disk: a partition is the same bytes on every node."""
+"""Replicas as they lie on disk: a partition is the same bytes on every node, and in them every
+batch of a producer is there once, in its turn."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidelog.log.names import LOG
+from tidelog.wire.batch import BatchWalk
 
 POLL_SECONDS = 0.1
 
@@ -42,4 +44,21 @@ def differences(directories: Sequence[Path], topic: str, seconds_max: float) -> 
             time.sleep(POLL_SECONDS)
         if differs is not None:
             found.append(differs)
+    return found
+
+
+def out_of_turn(directory: Path, topic: str) -> list[str]:
+    """Batches of a whole log whose sequence is not the one behind the producer's batch before."""
+    found = []
+    for folder in sorted(directory.glob(f"{topic}-*")):
+        due: dict[tuple[int, int], int] = {}
+        for batch in BatchWalk(memoryview(content(folder))):
+            producer = batch.producer_id, batch.producer_epoch
+            if batch.base_sequence != due.get(producer, 0):
+                found.append(
+                    f"{folder.name}: at {batch.base_offset} producer {producer[0]}, epoch"
+                    f" {producer[1]}, has sequence {batch.base_sequence}, not"
+                    f" {due.get(producer, 0)}"
+                )
+            due[producer] = batch.base_sequence + batch.last_offset_delta + 1
     return found

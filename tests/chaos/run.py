@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.chaos.load import Load, read_all
 from tests.chaos.nemesis import SECONDS_MAX, Nemesis
-from tests.chaos.replicas import differences
+from tests.chaos.replicas import differences, out_of_turn
 from tidelog.sim.checker import check
 from tidelog.sim.violation import Violation
 from tidelog.testing import Cluster
@@ -84,11 +84,10 @@ class Run:
         self.records += written
         self._say(f"{written} records were acknowledged; {sum(ends.values())} are there")
         complaints = load.complaints[:COMPLAINTS_MAX]
-        return [*complaints, *judged(load), *self._replicas_that_differ(cluster, topic)]
-
-    def _replicas_that_differ(self, cluster: Cluster, topic: str) -> list[str]:
         directories = [self._directory / f"node-{node}" for node in cluster.nodes]
-        return differences(directories, topic, SECONDS_MAX)
+        differs = differences(directories, topic, SECONDS_MAX)
+        out = out_of_turn(directories[0], topic)[:COMPLAINTS_MAX]
+        return [*complaints, *judged(load), *differs, *out]
 
 
 def judged(load: Load) -> list[str]:

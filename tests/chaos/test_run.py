@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.replicas import differences
+from tests.chaos.replicas import differences, out_of_turn
 from tests.chaos.run import Run
+from tidelog.wire.batch_builder import BatchBuilder
 
 SECONDS = 12
 
@@ -32,3 +33,29 @@ def test_replicas_are_compared_byte_by_byte(tmp_path: Path) -> None:
     assert differences(replicas, "t", 0)[0].endswith("(6 bytes) differ at 5")
     (replicas[1] / "t-0" / "3.log").write_bytes(b"def")
     assert differences(replicas, "t", 0) == [], "a segment may end anywhere"
+
+
+def test_a_batch_out_of_turn_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+
+    def write(*sequences: tuple[int, int]) -> list[str]:
+        """Batches of two records each: the producer's epoch and the first sequence."""
+        log = bytearray()
+        for index, (epoch, sequence) in enumerate(sequences):
+            builder = BatchBuilder()
+            for _ in range(2):
+                builder.append(None, b"x", timestamp=1)
+            log += builder.build(
+                base_offset=index * 2,
+                producer_id=7,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+            )
+        (folder / "0.log").write_bytes(log)
+        return out_of_turn(tmp_path, "t")
+
+    assert write((0, 0), (0, 2), (1, 0)) == []
+    assert write((0, 0), (0, 0)) == ["t-0: at 2 producer 7, epoch 0, has sequence 0, not 2"]
+    assert len(write((0, 0), (0, 4))) == 1
+    assert len(write((0, 2))) == 1
