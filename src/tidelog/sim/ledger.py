@@ -188,8 +188,9 @@ def follow(
         for found in read_entries(disk, log.path, segment.base_offset, position):
             if found.end_offset > end_offset:
                 break
-            ledger.appended(machine, found)
-            appended.append(found)
+            if found.end_offset > replica.start_offset:
+                ledger.appended(machine, found)
+                appended.append(found)
     return appended
 
 
