@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop.tidelog_node import TidelogNode
-from tests.interop.tools import TOOLS, complaint
+from tests.spark.jvm import cheap, need_java
 from tests.unit.spark.topics import Topics
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def start_session(master: str = "local[2]", **config: str) -> SparkSession:
     """A new session; there may be one in a process at a time. Underlines in names are dots."""
-    (java,) = (tool for tool in TOOLS if tool.command == "java")
-    missing = complaint(java)
-    if missing is not None:
-        pytest.skip(missing)
+    need_java()
     from pyspark.sql import SparkSession
 
     # Spark starts its Python workers by this name: it must be the interpreter that has tidelog.
@@ -57,9 +54,8 @@ def start_session(master: str = "local[2]", **config: str) -> SparkSession:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
-    session = start_session(
-        spark_local_dir=str(folder / "local"), spark_sql_warehouse_dir=str(folder / "warehouse")
-    )
+    local, warehouse = str(folder / "local"), str(folder / "warehouse")
+    session = start_session(spark_local_dir=local, spark_sql_warehouse_dir=warehouse, **cheap())
     yield session
     session.stop()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.spark.conftest import start_session
+from tests.spark.jvm import cheap
 
 TASKS = 2
 FAILS_AFTER = 8_000
@@ -46,6 +47,7 @@ def main(bootstrap_servers: str, topic: str, folder: str) -> None:
         f"local[{TASKS},3]",
         spark_local_dir=folder,
         spark_sql_execution_arrow_maxRecordsPerBatch=str(ROWS),
+        **cheap(),
     )
     rows = spark.sparkContext.parallelize(range(TASKS), TASKS).mapPartitions(numbered(folder))
     frame = spark.createDataFrame(rows, "value string, partition int", verifySchema=False)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from tests.spark.conftest import start_session
+from tests.spark.jvm import cheap
 
 WORKER_MEGABYTES = 1024
 QUERY_SECONDS_MAX = 600
@@ -28,6 +29,7 @@ def main(bootstrap_servers: str, topic: str, folder: str) -> None:
         "local[1]",
         spark_local_dir=folder,
         spark_executor_pyspark_memory=f"{WORKER_MEGABYTES}m",
+        **cheap(),
     )
     given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": topic}
     frame = spark.read.format("tidelog").options(**given).load()

@@ -1,4 +1,4 @@
-"""`tidelog pipeline archive` on Spark: killed, stopped, submitted, on a cluster of processes.
+"""`tidelog pipeline archive` on Spark: killed, stopped, on a cluster of processes.
 
 Each test starts the command as a process of its own, with its own JVM.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.interop.tools import TOOLS, complaint
+from tests.spark.jvm import SHORT_LIVED, driver_options, need_java
 from tests.unit.cli.node import die_with_the_tests
 from tests.unit.spark.test_archive import expected, proven, rows
 from tests.unit.spark.topics import Topics
@@ -28,17 +28,13 @@ SECONDS_MAX = 900
 """A machine that does other things too takes minutes for what takes seconds."""
 PARTITIONS, RECORDS = 3, 2_000
 BIN = Path(sys.executable).parent
-CONFIG = ("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1")
 SMALL = ("--max-records-per-file", "40")
 """A hundred and fifty tasks in the one batch: something is always half done."""
 
 
 @pytest.fixture(autouse=True)
 def java() -> None:
-    (tool,) = (tool for tool in TOOLS if tool.command == "java")
-    missing = complaint(tool)
-    if missing is not None:
-        pytest.skip(missing)
+    need_java()
 
 
 @pytest.fixture
@@ -66,6 +62,13 @@ def started(*command: str, **environment: str) -> Iterator[subprocess.Popen[str]
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=SECONDS_MAX)
+
+
+def config() -> Iterator[str]:
+    yield from ("--conf", "spark.driver.bindAddress=127.0.0.1")
+    yield from ("--conf", "spark.driver.host=127.0.0.1")
+    yield from ("--conf", f"spark.driver.extraJavaOptions={driver_options()}")
+    yield from ("--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED}")
 
 
 def archive(topics: Topics, topic: str, path: Path, *more: str) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ def staged(path: Path) -> list[Path]:
 def test_a_driver_killed_in_a_batch_loses_and_doubles_nothing(topics, topic, tmp_path):
     path = tmp_path / "t"
     command = archive(
-        topics, topic, path, *SMALL, "--once", "--json", "--master", "local[2,4]", *CONFIG
+        topics, topic, path, *SMALL, "--once", "--json", "--master", "local[2,4]", *config()
     )
     with started(*command) as killed:
         wait_until(lambda: len(staged(path)) > 5, killed)
@@ -136,7 +139,7 @@ def descendants(process: int) -> Iterator[int]:
 def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
     path = tmp_path / "t"
     small = ("--max-records-per-file", "200", "--max-records-per-batch", "1000")
-    command = archive(topics, topic, path, *small, "--json", "--master", "local[2,4]", *CONFIG)
+    command = archive(topics, topic, path, *small, "--json", "--master", "local[2,4]", *config())
     with started(*command) as stopped:
         wait_until(lambda: len(list(path.glob("_tidelog/commits/*.json"))) > 1, stopped)
         os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does
@@ -152,21 +155,9 @@ def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
     assert proven(path) == []
 
 
-def test_spark_submit_runs_the_same_code(topics, topic, tmp_path):
-    path = tmp_path / "t"
-    _, _, *arguments = archive(topics, topic, path, "--format", "delta", "--once", "--json")
-    with started(str(BIN / "tidelog"), "pipeline", "submit-file") as named:
-        file = named.communicate(timeout=SECONDS_MAX)[0].strip()
-    submit = (str(BIN / "spark-submit"), "--master", "local[2]", *CONFIG, file)
-    with started(*submit, *arguments) as process:
-        assert finished(process)["rows"] == PARTITIONS * RECORDS
-    assert rows(path, "delta") == expected(*[RECORDS] * PARTITIONS)
-    assert proven(path) == []
-
-
 def test_on_a_cluster_of_processes_an_executor_may_die(topics, topic, tmp_path):
     path = tmp_path / "t"
-    master = ("--master", "local-cluster[2,1,1024]", *CONFIG)
+    master = ("--master", "local-cluster[2,1,1024]", *config())
     command = archive(topics, topic, path, *SMALL, *master, "--once", "--json")
     with started(*command) as process:
         wait_until(lambda: len(staged(path)) > 3, process)

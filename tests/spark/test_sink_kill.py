@@ -12,7 +12,7 @@ import pytest
 
 from tests.interop.process import die_with_the_parent
 from tests.interop.tidelog_node import TidelogNode
-from tests.interop.tools import TOOLS, complaint
+from tests.spark.jvm import need_java
 from tests.spark.killed_write import TASKS
 from tests.unit.spark.topics import Topics
 from tests.unit.spark.written import read_all
@@ -28,10 +28,7 @@ SECONDS_MAX = 300
 
 
 def test_nothing_is_lost_while_tasks_fail_and_the_node_is_killed(tmp_path: Path) -> None:
-    (java,) = (tool for tool in TOOLS if tool.command == "java")
-    missing = complaint(java)
-    if missing is not None:
-        pytest.skip(missing)
+    need_java()
     rng = random.Random(3)
     node = TidelogNode(tmp_path / "node")
     node.start()
