@@ -141,9 +141,9 @@ def _too_little(results: list[Result]) -> Iterator[str]:
     faults = median(sum(result.faults.values()) for result in results)
     operations = median(sum(result.operations.values()) for result in results)
     if faults < FAULTS_MIN:
-        yield f"the median seed injected {faults} faults, fewer than {FAULTS_MIN}"
+        yield f"the median seed injected {faults:g} faults, fewer than {FAULTS_MIN}"
     if operations < OPERATIONS_MIN:
-        yield f"the median seed acknowledged {operations} operations, not {OPERATIONS_MIN}"
+        yield f"the median seed acknowledged {operations:g} operations, not {OPERATIONS_MIN}"
     reached = _sum(result.faults for result in results)
     reached |= _sum(result.branches for result in results)
     for name in results[0].wanted:
