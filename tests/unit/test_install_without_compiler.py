@@ -12,6 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "docs", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+USE_RECORDS = (
+    *("wire", "log", "broker", "client"),
+    *(f"spark/test_{name}.py" for name in ("archive", "arrow", "encode", "scan")),
+)
 NEEDS_THE_COMPILED_MODULE = (
     "test_the_compiled_module_is_in_use or test_the_twin_can_be_forced_without_a_warning"
 )
@@ -58,15 +62,16 @@ def test_install_without_compiler(tmp_path: Path) -> None:
 
     # From the copy: its tests, but the installed package. Slow tests are left out, this one too.
     shutil.rmtree(source / "src")
-    tests = (sys.executable, "-m", "pytest", "-q", "tests/unit", "-n", "2")
     run(
-        *tests,
+        *(sys.executable, "-m", "pytest", "-q"),
+        *(f"tests/unit/{name}" for name in USE_RECORDS),
         "-m",
-        "not slow and not interop",
+        "not slow",
         "-k",
         f"not ({NEEDS_THE_COMPILED_MODULE})",
         "-W",
         "ignore:tidelog runs without:RuntimeWarning",
         cwd=source,
         PYTHONPATH=str(target),
+        TIDELOG_QUICK="1",
     )
