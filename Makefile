@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(wildcard src/tidelog/wire/*.pyx src/tidelog/wire/*.pxi src/tidelog/wire/*.pxd src/tidelog/wire/*.h)
 PYTEST := $(BIN)/python -m pytest
-# More workers than this spend their time starting. Each begins with tests that follow each other,
-# so that what a module shares is made once.
-PARALLEL := -n auto --maxprocesses 4 --dist worksteal
+# More workers than this spend their time starting.
+WORKERS := -n auto --maxprocesses 4
+# Each begins with tests that follow each other, so that what a module shares is made once.
+PARALLEL := $(WORKERS) --dist worksteal
+# The tests of a module stay together where they share a node of Apache Kafka.
+BY_MODULE := $(WORKERS) --dist loadfile
 WITHOUT_JAVA := --ignore tests/interop --ignore tests/spark
 # Workers, commands and Spark's tasks are processes by the hundred: none compiles Python again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,7 +44,7 @@ lint: $(INSTALLED) ## style, types and architecture
 
 interop: $(INSTALLED) ## against Apache Kafka 4.3.1 and real clients (Java, Maven, Go, kcat)
 	@$(BIN)/python tests/interop/tools.py
-	$(PYTEST) tests/interop
+	$(PYTEST) $(BY_MODULE) tests/interop
 
 suites: $(INSTALLED) ## on each supported version of PySpark, in environments of their own (Java)
 	@$(BIN)/python tests/interop/tools.py java

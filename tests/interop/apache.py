@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from tests.interop.jars import made
+from tests.interop.jars import kept
 from tests.interop.jvm import TOOL_OPTIONS, cached, classpath, programs
 from tests.interop.process import NodeProcess
 
@@ -68,11 +68,12 @@ class ApacheNode(ApacheKafka):
 @cache
 def broker_classes() -> Path:
     """A broker's classes as they are in memory, of one that has started and stopped."""
-    path = cached("broker")
-    if not path.exists():
-        with made(path) as new, tempfile.TemporaryDirectory() as folder:
+
+    def archive(new: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
             node = ApacheKafka(Path(folder))
             node.java_options = (*TOOL_OPTIONS, f"-XX:ArchiveClassesAtExit={new}")
             node.start()
             node.stop()
-    return path
+
+    return kept(cached("broker", classpath().encode()), archive)

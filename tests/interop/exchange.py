@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from tests.interop.suite import SECONDS_MAX
+from tests.interop.suite import SECONDS_MAX, pause
 from tidelog.types import ZERO_UUID
 from tidelog.wire.api import APIS, response_class
 from tidelog.wire.codec import decode, encode
@@ -80,6 +80,7 @@ class Exchange:
         deadline = time.monotonic() + SECONDS_MAX
         while not holds(answer := self.ask(message, version)):
             assert time.monotonic() < deadline, f"still {answer}"
+            pause()
         return answer
 
     def topic_id(self, topic: str) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -55,18 +56,31 @@ def made(path: Path) -> Iterator[Path]:
                 raise
 
 
+def kept(path: Path, make: Callable[[Path], object]) -> Path:
+    """What is made once: of several processes that want it one makes it, and the others wait."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_name(f"{path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                with made(path) as new:
+                    make(new)
+    return path
+
+
 def fetched(folder: Path, artifacts: tuple[str, ...], *, alone: bool = False) -> tuple[Path, ...]:
     """The jars of each `group:artifact:version` by one Maven call, alone or with all they need."""
-    if not folder.exists():
+
+    def fetch(new: Path) -> None:
         rest = ALONE if alone else ""
         dependencies = "\n".join(DEPENDENCY.format(*jar.split(":"), rest) for jar in artifacts)
-        with made(folder) as new:
-            pom = new.with_name("pom.xml")
-            pom.write_text(POM.format(dependencies=dependencies))
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
-            command = ["mvn", "--quiet", "--batch-mode", *goal]
-            subprocess.run(command, check=True, cwd=pom.parent, stdin=subprocess.DEVNULL)
-    return tuple(sorted(folder.glob("*.jar")))
+        pom = new.with_name("pom.xml")
+        pom.write_text(POM.format(dependencies=dependencies))
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
+        command = ["mvn", "--quiet", "--batch-mode", *goal]
+        subprocess.run(command, check=True, cwd=pom.parent, stdin=subprocess.DEVNULL)
+
+    return tuple(sorted(kept(folder, fetch).glob("*.jar")))
 
 
 @cache

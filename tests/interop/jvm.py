@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.interop.jars import CACHE, kafka_classpath, made
+from tests.interop.jars import CACHE, kafka_classpath, kept
 from tests.interop.process import die_with_the_parent
 
 SOURCES = Path(__file__).parent
@@ -25,9 +25,9 @@ NUMBER = struct.Struct(">i")
 
 
 def cached(name: str, *made_of: bytes) -> Path:
-    """Where to keep what this Java made of the jars and of something else."""
+    """Where to keep what this Java made of something."""
     version = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
-    digest = hashlib.sha256(b"\0".join((version, classpath().encode(), *made_of)))
+    digest = hashlib.sha256(b"\0".join((version, *made_of)))
     return CACHE / "classes" / f"{name}-{digest.hexdigest()[:16]}"
 
 
@@ -40,12 +40,13 @@ def classpath(*more: Path) -> str:
 def compiled() -> Path:
     """The classes of the programs beside this file."""
     sources = sorted(SOURCES.glob("*.java"))
-    folder = cached("programs", *(source.read_bytes() for source in sources))
-    if not folder.exists():
-        with made(folder) as new:
-            command = ["javac", "-d", str(new), "-cp", classpath(), *map(str, sources)]
-            subprocess.run(command, check=True)
-    return folder
+    folder = cached("programs", classpath().encode(), *(s.read_bytes() for s in sources))
+
+    def compile_into(new: Path) -> None:
+        command = ["javac", "-d", str(new), "-cp", classpath(), *map(str, sources)]
+        subprocess.run(command, check=True)
+
+    return kept(folder, compile_into)
 
 
 class Finished(NamedTuple):

@@ -3,6 +3,7 @@ that compaction and transactions leave, logs that no longer begin at 0."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
@@ -18,6 +19,7 @@ EAGER_CLEANER = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.initial.task.delay.ms": "0",
 }
+CLEANER_SECONDS = 0.1
 RECORDS = 300
 KEYS = 5
 CUT_OFFSET = 107
@@ -92,7 +94,8 @@ def write_transactions(bootstrap_servers: str) -> None:
 
 
 def write_until_compacted(bootstrap_servers: str) -> None:
-    """The same keys again and again, until the log has holes."""
+    """The same keys again and again, until the log has holes, in steps that let the cleaner work:
+    what reads the log need not be large."""
     producer = new_producer(bootstrap_servers)
     settings = ClientSettings(bootstrap_servers=parse_servers(bootstrap_servers))
     place = Place("compacted", 0)
@@ -101,6 +104,7 @@ def write_until_compacted(bootstrap_servers: str) -> None:
 
         def has_holes() -> bool:
             nonlocal written
+            threading.Event().wait(CLEANER_SECONDS)
             for n in range(written, written + 20):
                 producer.produce(
                     "compacted", b"value-%d" % n, b"key-%d" % (n % KEYS), timestamp=TIMESTAMP_MS + n

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Literal, NamedTuple
@@ -24,6 +25,7 @@ HUNDRED_THOUSAND = 100_000
 PARTITIONS = 4
 SECONDS_MAX = 120
 """What anything may take. It takes a moment, but on a slow machine with other work it may not."""
+PAUSE_SECONDS = 0.01
 
 TIMESTAMP_MS = 1_700_000_000_000
 _serial = itertools.count()
@@ -102,8 +104,13 @@ def eventually(holds: Callable[[], bool]) -> None:
     """A broker of Apache Kafka learns what the controller has acknowledged a moment later."""
     deadline = time.monotonic() + SECONDS_MAX
     while not holds():
-        # Asking takes a round trip, which is pause enough.
         assert time.monotonic() < deadline, "did not come true"
+        pause()
+
+
+def pause() -> None:
+    """Before asking again: the broker needs the processors to come to what it is asked for."""
+    threading.Event().wait(PAUSE_SECONDS)
 
 
 def small_records(count: int, step_ms: int = 0) -> list[Record]:
