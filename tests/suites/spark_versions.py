@@ -69,9 +69,9 @@ def test_a_batch(spark, topics, name):
 
 @pytest.mark.skipif(HAS_LIMITS, reason="this version has limits")
 @pytest.mark.parametrize("option", LIMITS)
-def test_without_limits_they_are_refused_by_name(spark, topics, name, option, tmp_path):
-    topics.create(f"{name[:60]}-{option}")
-    frame = read_stream(spark, topics, f"{name[:60]}-{option}", **{option: LIMITS[option]})
+def test_without_limits_they_are_refused_by_name(spark, topics, option, tmp_path):
+    topics.create(option)
+    frame = read_stream(spark, topics, option, **{option: LIMITS[option]})
     with pytest.raises(Exception, match=rf"{option} needs Spark 4\.2 or newer, and this is 4\.1\."):
         run_to_the_end(frame, "noop", tmp_path)
 
