@@ -38,7 +38,7 @@ ALL = (
     # Replication.
     mutant(
         "truncate-to-the-high-watermark",
-        0,
+        2,
         (
             "broker.followed",
             "if not partition.log.leader_epochs.epochs:",
@@ -52,7 +52,7 @@ ALL = (
     ),
     mutant(
         "acknowledge-before-the-isr-has-it",
-        0,
+        1,
         (
             "broker.delayed_produce",
             "if partition.high_watermark < required_offset:",
@@ -61,7 +61,7 @@ ALL = (
     ),
     mutant(
         "forget-the-epoch-entry-of-a-new-leader",
-        0,
+        1,
         (
             "replica.partition",
             "self.log.leader_epochs.assign(leader_epoch, self.epoch_start_offset)",
@@ -70,7 +70,7 @@ ALL = (
     ),
     mutant(
         "serve-above-the-high-watermark",
-        0,
+        1,
         (
             "broker.reading",
             "        return partition.high_watermark\n\n    def _read(",
@@ -79,12 +79,12 @@ ALL = (
     ),
     mutant(
         "high-watermark-of-the-leader-alone",
-        0,
+        1,
         ("replica.isr", "replica.broker_id in self.maximal\n", "False\n"),
     ),
     mutant(
         "high-watermark-below-min-isr",
-        0,
+        2,
         (
             "replica.partition",
             "if len(self.followers.committed) < self.min_isr:",
@@ -93,31 +93,22 @@ ALL = (
     ),
     mutant(
         "count-a-removal-from-the-isr-before-it-is-sure",
-        0,
+        1,
         ("replica.isr", "if len(isr) > len(self.committed):", "if True:"),
     ),
     mutant(
         "join-the-isr-without-having-caught-up",
-        0,
+        4,
         ("replica.isr", "and replica.log_end_offset >= end_offset_min\n", "\n"),
     ),
     mutant(
-        "serve-fetches-of-another-epoch",
-        0,
-        (
-            "replica.partition",
-            "if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:",
-            "if True:",
-        ),
-    ),
-    mutant(
         "report-no-divergence",
-        0,
+        2,
         ("broker.reading", "if fetched.last_fetched_epoch >= 0:", "if False:"),
     ),
     mutant(
         "keep-epochs-that-were-truncated",
-        0,
+        3,
         (
             "log.leader_epochs",
             "        while self.start_offsets and self.start_offsets[-1] >= end_offset:\n"
@@ -127,21 +118,19 @@ ALL = (
     ),
     mutant(
         "keep-a-stale-fetch-session",
-        0,
-        (
-            "broker.fetcher",
-            "        self._session.restart()\n        if self._is_int",
-            "        if self._is_int",
-        ),
+        4,
         (
             "broker.fetch_session",
-            "if session.expected_epoch != request.session_epoch:",
-            "if False:",
+            "                fetched = self.partitions.setdefault(fetched.key, fetched)\n"
+            "                fetched.update(asked)\n",
+            "                if fetched.key not in self.partitions:\n"
+            "                    fetched.update(asked)\n"
+            "                fetched = self.partitions.setdefault(fetched.key, fetched)\n",
         ),
     ),
     mutant(
         "a-followers-high-watermark-moves-by-a-flush",
-        0,
+        1,
         (
             "replica.partition",
             "        if not self.is_leader:\n            return False\n        end",
@@ -150,17 +139,35 @@ ALL = (
     ),
     mutant(
         "lead-before-the-metadata-knows-the-process",
-        0,
+        1,
         (
             "broker.metadata_follower",
             "is_known = own is not None and own.incarnation_id == broker.lifecycle.incarnation_id",
             "is_known = own is not None",
         ),
     ),
+    mutant(
+        "keep-what-diverges",
+        1,
+        (
+            "replica.following",
+            "        target = min(own_end, end_offset)\n    truncate_to(partition, target)\n",
+            "        target = min(own_end, end_offset)\n",
+        ),
+    ),
+    mutant(
+        "followers-forget-epochs",
+        1,
+        (
+            "log.log",
+            "            if batch.partition_leader_epoch > self.leader_epochs.latest:\n",
+            "            if False:\n",
+        ),
+    ),
     # Idempotence.
     mutant(
         "append-a-retry-again",
-        0,
+        1,
         (
             "log.producer_state",
             "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -168,17 +175,8 @@ ALL = (
         ),
     ),
     mutant(
-        "accept-sequences-out-of-order",
-        0,
-        (
-            "log.producer_state",
-            "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
-            "                return known\n        return None",
-        ),
-    ),
-    mutant(
         "followers-do-not-learn-of-producers",
-        0,
+        4,
         (
             "log.log",
             "            if batch.producer_id >= 0:\n                replay_batch(",
@@ -188,7 +186,7 @@ ALL = (
     # The controller.
     mutant(
         "elect-from-outside-the-isr",
-        0,
+        4,
         (
             "controller.partition_change",
             "return in_sync and node in self.replicas and self.is_acceptable(node)",
@@ -196,8 +194,17 @@ ALL = (
         ),
     ),
     mutant(
+        "elect-a-fenced-broker",
+        1,
+        (
+            "controller.partition_change",
+            "return in_sync and node in self.replicas and self.is_acceptable(node)",
+            "return node in self.before.isr and node in self.replicas",
+        ),
+    ),
+    mutant(
         "let-a-fenced-broker-into-the-isr",
-        0,
+        1,
         (
             "controller.alter_partition",
             "if not image.is_active(broker_id) or not is_same_process:",
@@ -207,32 +214,23 @@ ALL = (
             "replica.isr",
             "if replica.broker_epoch is None or not self._brokers.is_active(replica.broker_id):\n"
             "            return False\n"
-            "        return replica.broker_epoch in",
-            "if replica.broker_epoch is None:\n            return False\n        return True or (",
+            "        return replica.broker_epoch in (",
+            "if True:\n            return True\n        return replica.broker_epoch in (",
         ),
     ),
     mutant(
         "keep-a-restarted-broker-in-the-isr",
-        0,
+        5,
         (
             "controller.registration",
             "was_clean = existing is not None and request.previous_broker_epoch ==",
             "was_clean = existing is not None and -1 <=",
         ),
     ),
-    mutant(
-        "claim-the-epoch-of-the-process-before",
-        0,
-        (
-            "loading",
-            "epoch = node.broker.broker_epoch if node.config.is_broker else -1",
-            "epoch = role.image.broker_epoch(role.node_id)",
-        ),
-    ),
     # The quorum.
     mutant(
         "vote-twice-in-an-epoch",
-        0,
+        3,
         (
             "raft.elections",
             "        if voted is not None:\n            return",
@@ -241,7 +239,7 @@ ALL = (
     ),
     mutant(
         "tell-a-vote-before-it-is-durable",
-        0,
+        1,
         (
             "raft.quorum",
             "self.gate.when_open(lambda now: answer(message))",
@@ -250,7 +248,7 @@ ALL = (
     ),
     mutant(
         "vote-for-who-has-less",
-        0,
+        9,
         (
             "raft.elections",
             "is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= quorum.last",
@@ -259,12 +257,12 @@ ALL = (
     ),
     mutant(
         "commit-without-a-majority",
-        0,
+        1,
         ("raft.progress", "ends[len(ends) // 2]", "ends[0]"),
     ),
     mutant(
         "commit-records-of-earlier-epochs",
-        0,
+        1,
         (
             "raft.leading",
             "end <= max(role.start_offset, role.high_watermark or 0)",
@@ -273,7 +271,7 @@ ALL = (
     ),
     mutant(
         "count-what-the-leader-has-not-flushed",
-        0,
+        1,
         (
             "raft.leading",
             "own_id, quorum.log.recovery_point)",
@@ -282,7 +280,7 @@ ALL = (
     ),
     mutant(
         "fetch-before-the-flush",
-        0,
+        1,
         (
             "raft.following",
             "return quorum.is_log_durable or not (quorum.config.is_controller or quorum.has_cut)",

@@ -34,7 +34,7 @@ def run(monkeypatch: pytest.MonkeyPatch, result: Result, seeds: int = 200) -> in
         return replace(result, seed=work[0]), 1.0
 
     monkeypatch.setattr(simulating, "timed", simulated)
-    monkeypatch.setattr(simulating.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     return run_many(range(1, seeds + 1), None, 30)
 
 
