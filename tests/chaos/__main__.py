@@ -36,8 +36,9 @@ def main() -> int:
         print(f"The nodes' data and logs are in {directory}.", file=sys.stderr)
         return 1
     say(
-        f"{run.records} records were acknowledged: none is lost, none is there twice, all are in"
-        " order, and replicas are the same byte by byte"
+        f"{run.records} records were acknowledged and none is lost; every producer epoch's batches"
+        " are there once and in their turn; of producers with one request at a time no record is"
+        " there twice or out of order; replicas are the same byte by byte"
     )
     if arguments.data is None:
         shutil.rmtree(directory)

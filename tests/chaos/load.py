@@ -46,8 +46,9 @@ STYLES: tuple[dict[str, object], ...] = (
 
 
 def session_of(style: dict[str, object]) -> int | None:
-    """With several requests on their way librdkafka may send twice what was written once, each
-    time under another epoch (its issue 4953): what it sends under one must be there once even so,
+    """None: its records may be there twice. With several requests on their way a producer raised
+    its epoch and had records in the log under both. That fits librdkafka's issue 4953, but what
+    our broker had answered was not recorded. What it sends under one epoch must be there once,
     which the logs tell (replicas.py)."""
     return 0 if "max.in.flight.requests.per.connection" in style else None
 
