@@ -5,8 +5,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -41,30 +40,19 @@ ALONE = """
       </exclusions>"""
 
 
-@contextmanager
-def made(path: Path) -> Iterator[Path]:
-    """A file or folder to make, which then gets this path: it is complete or absent, although the
-    work may be interrupted, and although others may do it at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        new = Path(folder) / path.name
-        yield new
-        try:
-            new.rename(path)
-        except OSError:
-            if not path.exists():
-                raise
-
-
 def kept(path: Path, make: Callable[[Path], object]) -> Path:
-    """What is made once: of several processes that want it one makes it, and the others wait."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(f"{path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                with made(path) as new:
-                    make(new)
+    """A file or folder that is made once: it is complete or absent, although the work may be
+    interrupted, and of several processes that want it one makes it while the others wait."""
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+                new = Path(folder) / path.name
+                make(new)
+                new.rename(path)
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.jars import CACHE, made
+from tests.interop.jars import kept
+from tests.interop.jvm import cached
 from tests.interop.tools import TOOLS, complaint
 
 ROOT = Path(__file__).parents[2]
@@ -35,13 +35,12 @@ def driver_options() -> str:
     assert spark is not None
     assert spark.origin is not None
     jars = Path(spark.origin).parent / "jars"
-    version = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
-    digest = hashlib.sha256(version + f"{jars} {jars.stat().st_mtime_ns}".encode())
-    path = CACHE / "classes" / f"spark-{digest.hexdigest()[:16]}"
-    if not path.exists():
-        with made(path) as new:
-            command = [sys.executable, "-m", "tests.spark.jvm", str(new)]
-            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+    def archive(new: Path) -> None:
+        command = [sys.executable, "-m", "tests.spark.jvm", str(new)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+    path = kept(cached("spark", f"{jars} {jars.stat().st_mtime_ns}".encode()), archive)
     return f"{SHORT_LIVED} -XX:SharedArchiveFile={path}"
 
 
