@@ -173,11 +173,14 @@ class Metadata:
         pending = Pending(base_offset, end_offset, image, written, then, *size)
         self._pending.append(pending)
         appended = self.raft.append(batch, now)
-        if isinstance(appended, ErrorCode):
-            self._pending.remove(pending)
-            self.latest = before
-            return appended
-        return ErrorCode.NONE
+        if not isinstance(appended, ErrorCode):
+            return ErrorCode.NONE
+        if pending not in self._pending:
+            # The leadership was lost on the way, and whoever waits has been told.
+            return appended if then is None else ErrorCode.NONE
+        self._pending.remove(pending)
+        self.latest = before
+        return appended
 
     # What the quorum tells.
 

@@ -228,6 +228,20 @@ def test_44_what_was_not_committed_is_forgotten_with_the_leadership():
     assert list(world.shown()) == [{"kept": "1"}] * 3
 
 
+def test_who_loses_the_leadership_while_it_appends_is_told_once(monkeypatch: pytest.MonkeyPatch):
+    world = MetadataWorld([1, 2, 3])
+    active = world.begun()
+    raft = active.raft
+
+    def append(batch: bytearray, now: Now) -> ErrorCode:
+        raft.resign(now)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    monkeypatch.setattr(raft, "append", append)
+    assert active.write(named("a")) == [ErrorCode.NOT_CONTROLLER]
+    assert active.metadata.latest is active.metadata.committed
+
+
 def test_45_a_transaction_is_shown_when_it_ends_or_never():
     world = MetadataWorld([1, 2, 3])
     active = world.begun()
