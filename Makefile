@@ -51,7 +51,7 @@ suites: $(INSTALLED) ## on each supported version of PySpark, in environments of
 	@$(BIN)/python -m tests.suites
 
 sim: $(INSTALLED) ## 300 simulated clusters, broken on purpose; some 5 minutes
-	$(BIN)/tidelog simulate --seeds 1-300
+	$(BIN)/tidelog simulate --seeds $(or $(SEEDS),1-300)
 
 mutants: $(INSTALLED) ## seeds of the simulator that find each planted bug, searched afresh
 	$(BIN)/python -m tests.sim.test_mutants
