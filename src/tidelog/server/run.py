@@ -26,6 +26,8 @@ LISTEN_BACKLOG = 1024
 GC_ALLOCATIONS = 50_000
 """Between two looks for cycles: requests and answers have none."""
 START_POLL_SECONDS = 0.001
+START_POLL_SECONDS_MAX = 0.05
+"""A quorum may be away for hours: whoever waits for it shall cost nothing."""
 LEAVE_SECONDS_MAX = 15.0
 """What others get to take over in."""
 STOP_SECONDS_MAX = 10.0
@@ -71,8 +73,10 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     gc.enable()
     shell.start()
     # Before it knows the metadata a broker would tell clients that their topics do not exist.
+    pause = START_POLL_SECONDS
     while config.is_broker and not (node.broker.lifecycle.is_adopted or shell.stopping.done()):
-        await asyncio.sleep(START_POLL_SECONDS)
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.1, START_POLL_SECONDS_MAX)
     for endpoint in config.bound_endpoints:
         if endpoint.name not in config.controller_names:
             await _listen(servers[endpoint], endpoint)
