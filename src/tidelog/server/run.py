@@ -13,6 +13,7 @@ import sys
 
 import uvloop
 
+from tidelog.broker.broker import Broker
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import Endpoint
 from tidelog.disk import RealDisk
@@ -60,9 +61,10 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         idle_ms_max=config.connections_max_idle_ms,
     )
     servers = {one: await _bind(shell, one) for one in config.bound_endpoints}
-    for endpoint in config.bound_endpoints:
-        if endpoint.name in config.controller_names:
-            await _listen(servers[endpoint], endpoint)
+    of_controllers = [one for one in config.bound_endpoints if one.name in config.controller_names]
+    of_brokers = [one for one in config.bound_endpoints if one not in of_controllers]
+    for endpoint in of_controllers:
+        await _listen(servers[endpoint], endpoint)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, shell.stop)
@@ -72,14 +74,10 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     gc.set_threshold(GC_ALLOCATIONS)
     gc.enable()
     shell.start()
-    # Before it knows the metadata a broker would tell clients that their topics do not exist.
-    pause = START_POLL_SECONDS
-    while config.is_broker and not (node.broker.lifecycle.is_adopted or shell.stopping.done()):
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.1, START_POLL_SECONDS_MAX)
-    for endpoint in config.bound_endpoints:
-        if endpoint.name not in config.controller_names:
-            await _listen(servers[endpoint], endpoint)
+    if config.is_broker:
+        await _metadata_known(node.broker, shell)
+    for endpoint in of_brokers:
+        await _listen(servers[endpoint], endpoint)
     log.info(
         "node %d of cluster %s serves %d partitions at %s",
         config.node_id,
@@ -101,6 +99,14 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         return 1
     log.info("stopped cleanly")
     return 0
+
+
+async def _metadata_known(broker: Broker, shell: Shell) -> None:
+    """Before that a broker would tell clients that their topics do not exist."""
+    pause = START_POLL_SECONDS
+    while not (broker.lifecycle.is_adopted or shell.stopping.done()):
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.1, START_POLL_SECONDS_MAX)
 
 
 async def _bind(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
