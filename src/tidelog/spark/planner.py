@@ -106,6 +106,15 @@ def offset_changed(found: OffsetRange) -> DataLoss:
     )
 
 
+def range_lost(lost: OffsetRange, why: str) -> DataLoss:
+    """Records that had to be there."""
+    return DataLoss(
+        "COULD_NOT_READ_OFFSET_RANGE",
+        f"Could not read records in offset [{lost.start_offset}, {lost.end_offset}) for topic "
+        f"partition {lost.partition}: {why}.",
+    )
+
+
 def split_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:

@@ -19,7 +19,7 @@ from tidelog.client.visibility import Visibility
 from tidelog.errors import ErrorCode
 from tidelog.spark.arrow import ArrowDecoder
 from tidelog.spark.connections import client_for
-from tidelog.spark.planner import DataLoss, OffsetRange
+from tidelog.spark.planner import OffsetRange, range_lost
 from tidelog.spark.source_options import SourceOptions
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk
@@ -84,7 +84,7 @@ def _fetch_range(client: Client, wanted: OffsetRange, options: SourceOptions) ->
                 raise
             left = wanted._replace(start_offset=reader.position)
             if options.fail_on_data_loss:
-                raise _range_lost(left, answer) from error
+                raise range_lost(left, answer.message) from error
             position = _next_available(client, left, options, answer)
         finally:
             client.run(reader.close)
@@ -115,14 +115,6 @@ def _nothing_came(reader: PartitionReader, fetched: Fetched, timeout_ms: int) ->
     if fetched.high_watermark <= reader.position:
         return BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, waited, about=about)
     return TimedOut(f"{about}: {waited}, though its high watermark is {fetched.high_watermark}")
-
-
-def _range_lost(left: OffsetRange, error: BrokerError) -> DataLoss:
-    return DataLoss(
-        "COULD_NOT_READ_OFFSET_RANGE",
-        f"Could not read records in offset [{left.start_offset}, {left.end_offset}) for topic "
-        f"partition {left.partition}: {error.message}.",
-    )
 
 
 def _next_available(

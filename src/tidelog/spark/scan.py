@@ -7,6 +7,7 @@ Rows and columns are the source's. Nothing is written; a node may run on the dir
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -20,8 +21,9 @@ from tidelog.client import TopicPartition
 from tidelog.client.offsets import IsolationLevel
 from tidelog.spark.batch_reader import refuse_schema
 from tidelog.spark.options import OptionError, Options, boolean, integer, refuse_unknown
+from tidelog.spark.planner import OffsetRange
 from tidelog.spark.scan_files import NoSuchLog, ReadOnlyDisk, ScannedLog, find_logs
-from tidelog.spark.scan_offsets import end_offsets, resolve
+from tidelog.spark.scan_offsets import available, end_offsets, resolve
 from tidelog.spark.scan_plan import ScanRange, group_small, lay_out, ranges_of
 from tidelog.spark.scan_read import ScanRules, read_ranges
 from tidelog.spark.source_options import (
@@ -38,6 +40,8 @@ from tidelog.spark.worker import settle
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+logger = logging.getLogger(__name__)
 
 PATH = "path"
 USE_INDEX = "useIndex"
@@ -159,7 +163,8 @@ def scan_reader(options: Options, schema: StructType) -> ScanReader:
 
 
 def plan(options: ScanOptions) -> list[tuple[ScanRange, ...]]:
-    """For each task its ranges. Raises OptionError, NoSuchLog, MalformedFile, DamagedSegment."""
+    """For each task its ranges. Raises OptionError, NoSuchLog, MalformedFile, DamagedSegment and
+    DataLoss."""
     disk, source = ReadOnlyDisk(), options.source
     logs = _wanted(list(find_logs(disk, options.path)), source.strategy, options.path)
     piece_bytes = _piece_bytes(disk, logs, options)
@@ -179,12 +184,16 @@ def plan(options: ScanOptions) -> list[tuple[ScanRange, ...]]:
         resolve(disk, position, layouts, ends, which, latest_without_match=lenient)
         for position, which in ((source.starting, "starting"), (source.ending, "ending"))
     )
-    ranges = (
-        piece
-        for partition, layout in layouts.items()
-        for piece in ranges_of(layout, starting[partition], min(ending[partition], ends[partition]))
-    )
-    return list(group_small(ranges, min(SMALL_BYTES, piece_bytes)))
+    pieces: list[ScanRange] = []
+    for partition, layout in layouts.items():
+        asked = OffsetRange(partition, starting[partition], ending[partition])
+        wanted, losses = available(asked, layout, ends[partition])
+        for loss in losses:
+            if source.fail_on_data_loss:
+                raise loss
+            logger.warning("%s", loss.reason)
+        pieces += ranges_of(layout, wanted)
+    return list(group_small(pieces, min(SMALL_BYTES, piece_bytes)))
 
 
 def _piece_bytes(disk: ReadOnlyDisk, logs: list[ScannedLog], options: ScanOptions) -> int:

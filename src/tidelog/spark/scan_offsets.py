@@ -17,6 +17,7 @@ from tidelog.spark.offsets import (
     named,
 )
 from tidelog.spark.options import OptionError
+from tidelog.spark.planner import DataLoss, OffsetRange, offset_changed, range_lost
 from tidelog.spark.scan_plan import LogLayout
 from tidelog.spark.scan_transactions import headers_from, last_stable_offset
 from tidelog.types import Offset
@@ -50,10 +51,10 @@ def resolve(
             wanted = dict(offsets)
         case AtTimestamps(timestamps):
             _require_all(timestamps, layouts, f"{which}OffsetsByTimestamp")
-            wanted = _by_time(disk, timestamps, layouts, which, latest_without_match)
+            wanted = _by_time(disk, timestamps, layouts, ends, which, latest_without_match)
         case AtTimestamp(timestamp):
             same = dict.fromkeys(layouts, timestamp)
-            wanted = _by_time(disk, same, layouts, which, latest_without_match)
+            wanted = _by_time(disk, same, layouts, ends, which, latest_without_match)
     starts = {partition: layout.start_offset for partition, layout in layouts.items()}
     known = {EARLIEST: starts, LATEST: ends}
     return {
@@ -66,12 +67,15 @@ def _by_time(
     disk: Disk,
     timestamps: Mapping[TopicPartition, int],
     layouts: Layouts,
+    ends: PartitionOffsets,
     which: str,
     latest_without_match: bool,
 ) -> PartitionOffsets:
     found: PartitionOffsets = {}
     for partition, timestamp in timestamps.items():
         offset = offset_of_time(disk, layouts[partition], timestamp)
+        if offset is not None and offset >= ends[partition]:
+            offset = None  # as a broker answers: of what a reader may not see yet, it says nothing
         if offset is None and which == "starting" and not latest_without_match:
             raise OptionError(
                 f"partition {partition} has no record of {timestamp} ms or later; set "
@@ -91,6 +95,26 @@ def offset_of_time(disk: Disk, layout: LogLayout, timestamp: int) -> Offset | No
             if record.timestamp >= timestamp and record.offset >= start:
                 return record.offset
     return None
+
+
+def available(
+    wanted: OffsetRange, layout: LogLayout, end_offset: Offset
+) -> tuple[OffsetRange, list[DataLoss]]:
+    """What a scan can read of a range, and what of it is lost, as the source would find it."""
+    if wanted.size < 0:
+        return wanted._replace(end_offset=wanted.start_offset), [offset_changed(wanted)]
+    first = min(max(wanted.start_offset, layout.start_offset), wanted.end_offset)
+    end = max(min(wanted.end_offset, end_offset), first)
+    losses = []
+    if first > wanted.start_offset:
+        why = f"the log begins at offset {layout.start_offset}"
+        losses.append(range_lost(wanted._replace(end_offset=first), why))
+    if end < wanted.end_offset:
+        why = f"the log ends at offset {layout.end_offset}"
+        if end_offset < layout.end_offset:
+            why = f"a transaction is open since offset {end_offset}"
+        losses.append(range_lost(wanted._replace(start_offset=end), why))
+    return wanted._replace(start_offset=first, end_offset=end), losses
 
 
 def _require_all(specified: Mapping[TopicPartition, int], layouts: Layouts, name: str) -> None:

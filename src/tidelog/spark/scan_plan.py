@@ -9,7 +9,8 @@ cut is proven when all tasks are done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidelog.client import TopicPartition
@@ -19,10 +20,13 @@ from tidelog.log.names import LOG, OFFSET_INDEX
 from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
 from tidelog.log.walk import SegmentWalk, find_sound_batch, is_lost_tail
+from tidelog.spark.planner import OffsetRange, range_lost
 from tidelog.spark.scan_files import LogFile, ScannedLog
 from tidelog.types import Offset
 from tidelog.wire import records
 from tidelog.wire.batch import HEADER, RecordBatch, read_batch
+
+logger = logging.getLogger(__name__)
 
 BATCH_BYTES_MAX = 1 << 30
 """No index entry is worth reading more to be checked."""
@@ -73,21 +77,24 @@ class LogLayout(NamedTuple):
 
 
 class ScanRange(NamedTuple):
-    """What one task reads of one segment: records of [start_offset, end_offset) in the batches of
-    [start_position, end_position)."""
+    """What one task reads of one segment: records of [start_offset, end_offset) in the batches
+    between two boundaries."""
 
     partition: TopicPartition
     file: LogFile
-    start_position: int
-    end_position: int
-    next_offset_min: Offset
-    """Of the first batch."""
+    start: Boundary
+    end: Boundary
     start_offset: Offset
     end_offset: Offset
 
     @property
     def size(self) -> int:
-        return self.end_position - self.start_position
+        return self.end.position - self.start.position
+
+    def lost(self, first: Offset, end: Offset) -> OffsetRange | None:
+        """What a reader misses of the range where [first, end) cannot be read."""
+        first, end = max(first, self.start_offset), min(end, self.end_offset)
+        return OffsetRange(self.partition, first, end) if first < end else None
 
 
 def lay_out(
@@ -116,6 +123,10 @@ def lay_out(
                 raise damage
             sound = find_sound_batch(segment, walk.flaw.position, walk.next_offset)
             if sound is None:
+                if damage is not None and following is not None:
+                    # No task comes here, so that it is said now; of other flaws tasks tell.
+                    lost = OffsetRange(log.partition, walk.next_offset, following.base_offset)
+                    logger.warning("%s", range_lost(lost, str(damage)).reason)
                 break
             walk = _walk_on(segment, Boundary(sound, walk.next_offset), boundaries, piece_bytes)
         segment.close()
@@ -225,25 +236,17 @@ def _damage(
     return DamagedSegment(segment.path(LOG), flaw.position, why)
 
 
-def ranges_of(layout: LogLayout, start_offset: Offset, end_offset: Offset) -> Iterator[ScanRange]:
-    """What holds records of [start_offset, end_offset), piece by piece."""
-    start_offset = max(start_offset, layout.start_offset)
+def ranges_of(layout: LogLayout, wanted: OffsetRange) -> Iterator[ScanRange]:
+    """What holds records of a range, piece by piece."""
+    partition, start_offset, end_offset = wanted
     for segment in layout.segments:
         pairs = zip(segment.boundaries, segment.boundaries[1:], strict=False)
         for start, end in pairs:
             if start.offset < end_offset and end.offset > start_offset:
-                yield ScanRange(
-                    layout.log.partition,
-                    segment.file,
-                    start.position,
-                    end.position,
-                    start.offset,
-                    start_offset,
-                    end_offset,
-                )
+                yield ScanRange(partition, segment.file, start, end, start_offset, end_offset)
 
 
-def group_small(ranges: Iterator[ScanRange], bytes_max: int) -> Iterator[tuple[ScanRange, ...]]:
+def group_small(ranges: Iterable[ScanRange], bytes_max: int) -> Iterator[tuple[ScanRange, ...]]:
     """For each task its ranges: those of many small partitions together."""
     group: list[ScanRange] = []
     held = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,12 +13,16 @@ from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
 from tidelog.log.walk import SegmentWalk, find_sound_batch
 from tidelog.spark.arrow import ArrowDecoder
+from tidelog.spark.planner import range_lost
 from tidelog.spark.scan_files import LogFile
 from tidelog.spark.scan_plan import Boundary, ScanRange, sound_batch_at, walk_from
 from tidelog.spark.scan_transactions import TransactionEnds
+from tidelog.types import Offset
 from tidelog.wire.batch import BatchFlaw, FlawKind, RecordBatch
 from tidelog.wire.compression import DecompressedTooLarge, UndecodableData
 from tidelog.wire.records_types import CorruptRecords
+
+logger = logging.getLogger(__name__)
 
 
 class IndexLied(Exception):
@@ -47,8 +52,10 @@ def read_ranges(
                 try:
                     yield from decoder.feed(batch, piece.start_offset, piece.end_offset)
                 except (CorruptRecords, UndecodableData, DecompressedTooLarge) as error:
+                    damage = DamagedSegment(piece.file.path, position, str(error))
                     if rules.fail_on_data_loss:
-                        raise DamagedSegment(piece.file.path, position, str(error)) from error
+                        raise damage from error
+                    _report(piece, batch.base_offset, batch.next_offset, damage)
             walk.skip(
                 *decoder.feed_plain(
                     batch.buffer,
@@ -79,10 +86,20 @@ class _Visibility:
             return True
         self._ends = self._ends or TransactionEnds(self._disk, piece.file, position)
         committed = self._ends.is_committed(batch.producer_id, batch.last_offset)
-        if committed is None and rules.fail_on_data_loss:
+        if committed is None:
             why = f"nothing says how producer {batch.producer_id}'s transaction ended"
-            raise DamagedSegment(piece.file.path, position, why)
+            damage = DamagedSegment(piece.file.path, position, why)
+            if rules.fail_on_data_loss:
+                raise damage
+            _report(piece, batch.base_offset, batch.next_offset, damage)
         return bool(committed)
+
+
+def _report(piece: ScanRange, first: Offset, end: Offset, why: Exception) -> None:
+    """Of what is left out, since `failOnDataLoss` is false."""
+    lost = piece.lost(first, end)
+    if lost is not None:
+        logger.warning("%s", range_lost(lost, str(why)).reason)
 
 
 def _batches(
@@ -91,12 +108,13 @@ def _batches(
     """Batches and their positions, with the walk, that some may be left to."""
     try:
         segment = _open(disk, piece.file)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         if fail_on_data_loss:
             raise
+        _report(piece, piece.start.offset, piece.end.offset, error)
         return
-    file_size, segment.size = segment.size, piece.end_position
-    start = Boundary(piece.start_position, piece.next_offset_min)
+    file_size, segment.size = segment.size, piece.end.position
+    start = piece.start
     while True:
         walk = walk_from(segment, start)
         for position, batch in walk:
@@ -105,12 +123,16 @@ def _batches(
             break
         if walk.flaw.kind is FlawKind.INCOMPLETE and _is_sound(segment, walk.flaw, file_size):
             raise IndexLied(
-                f"{piece.file.path}: the index says that a batch begins at {piece.end_position}, "
+                f"{piece.file.path}: the index says that a batch begins at {piece.end.position}, "
                 "and none does; scan with useIndex=false, and let the node make its indexes anew"
             )
+        damage = DamagedSegment(piece.file.path, walk.flaw.position, walk.flaw.kind.value)
         if fail_on_data_loss:
-            raise DamagedSegment(piece.file.path, walk.flaw.position, walk.flaw.kind.value)
+            raise damage
         sound = find_sound_batch(segment, walk.flaw.position, walk.next_offset)
+        following = sound_batch_at(segment, sound) if sound is not None else None
+        end = piece.end.offset if following is None else following.base_offset
+        _report(piece, walk.next_offset, end, damage)
         if sound is None:
             break
         start = Boundary(sound, walk.next_offset)

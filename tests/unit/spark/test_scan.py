@@ -17,9 +17,11 @@ from tidelog.log.config import LogConfig
 from tidelog.log.log import Log
 from tidelog.log.results import DamagedSegment
 from tidelog.spark.options import OptionError
+from tidelog.spark.planner import DataLoss
 from tidelog.spark.scan import ScanOptions, plan, scan_options
 from tidelog.spark.scan_files import NoSuchLog, ReadOnlyDisk
 from tidelog.spark.scan_read import IndexLied, read_ranges
+from tidelog.wire import records
 from tidelog.wire.batch import TRANSACTIONAL
 from tidelog.wire.compression import Compression
 
@@ -176,21 +178,51 @@ def test_a_torn_tail_is_left_out(tmp_path, tail):
     assert offsets(tmp_path, **PIECE) == list(range(595))
 
 
-def test_a_bad_batch_that_sound_ones_follow_fails_the_scan_unless_it_may_lose(tmp_path):
+def test_a_bad_batch_that_sound_ones_follow_fails_the_scan_unless_it_may_lose(tmp_path, caplog):
     filled(tmp_path)
     first = logs_of(tmp_path)[0]
     content = bytearray(first.read_bytes())
     content[len(content) // 2] ^= 1
     first.write_bytes(content)
-    for piece in ({}, PIECE):
+    for piece in ({}, PIECE, {"maxBytesPerPartition": "1", "useIndex": "false"}):
         with pytest.raises(DamagedSegment, match="checksum is wrong"):
             offsets(tmp_path, **piece)
+        caplog.clear()
         found = offsets(tmp_path, failOnDataLoss="false", **piece)
         assert len(found) == len(set(found)) == 595
-        assert set(found) <= set(range(600))
+        lost = sorted(set(range(600)) - set(found))
+        assert lost == list(range(lost[0], lost[0] + 5))
+        (said,) = caplog.messages
+        assert f"in offset [{lost[0]}, {lost[0] + 5}) for topic partition tides-0: {first}" in said
+        assert "checksum is wrong" in said
+        behind = {"startingOffsets": f'{{"tides": {{"0": {lost[-1] + 1}}}}}'}
+        caplog.clear()
+        assert offsets(tmp_path, failOnDataLoss="false", **piece, **behind)[0] == lost[-1] + 1
+        assert caplog.messages == [], "what nobody asked for is no loss"
 
 
-def test_a_lost_end_of_a_segment_ends_the_log_if_it_was_not_flushed(tmp_path):
+def test_records_that_cannot_be_decompressed_are_named(tmp_path, caplog):
+    log = written(tmp_path)
+    append(log, built(3))
+    append(log, built(4, value=b"x" * 100, compression=Compression.ZSTD))
+    append(log, built(2))
+    log.close(NOW)
+    (path,) = logs_of(tmp_path)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"\x28\xb5\x2f\xfd")
+    batch_at = len(bytes(built(3)))
+    content[at] ^= 1
+    end = len(content) - len(bytes(built(2)))
+    struct.pack_into(">I", content, batch_at + 17, records.crc32c(content[batch_at + 21 : end]))
+    path.write_bytes(content)
+    with pytest.raises(DamagedSegment, match="is damaged at position"):
+        offsets(tmp_path)
+    assert offsets(tmp_path, failOnDataLoss="false") == [0, 1, 2, 7, 8]
+    (said,) = caplog.messages
+    assert "in offset [3, 7) for topic partition tides-0" in said
+
+
+def test_a_lost_end_of_a_segment_ends_the_log_if_it_was_not_flushed(tmp_path, caplog):
     filled(tmp_path)
     first = logs_of(tmp_path)[0]
     kept = first.read_bytes()
@@ -202,6 +234,8 @@ def test_a_lost_end_of_a_segment_ends_the_log_if_it_was_not_flushed(tmp_path):
     with pytest.raises(DamagedSegment, match="follows"):
         offsets(tmp_path)
     assert len(offsets(tmp_path, failOnDataLoss="false")) == 595
+    (said,) = caplog.messages
+    assert f"in offset [{next_base - 5}, {next_base}) for topic partition tides-0" in said
 
 
 def transactions(data: Path) -> None:
@@ -304,11 +338,77 @@ def test_offsets_and_times_bound_a_scan(tmp_path):
         offsets(tmp_path, startingOffsets='{"tides": {"1": 0}}')
 
 
+def test_a_time_does_not_lead_into_an_open_transaction(tmp_path):
+    """A broker too finds no record there for a reader of committed ones."""
+    log = written(tmp_path)
+    append(log, built(2))
+    open_batch = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    append(log, built(3, timestamp=WALL_MS + 9, attributes=TRANSACTIONAL, **open_batch))
+    log.close(NOW)
+    assert offsets(tmp_path, endingTimestamp=str(WALL_MS + 9)) == [0, 1]
+    with pytest.raises(OptionError, match="has no record of"):
+        offsets(tmp_path, startingTimestamp=str(WALL_MS + 9))
+
+
 def test_deleted_records_stay_deleted(tmp_path):
     filled(tmp_path)
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntides 0 17\n")
     assert offsets(tmp_path) == list(range(17, 600))
-    assert offsets(tmp_path, startingOffsets='{"tides": {"0": 3}}') == list(range(17, 600))
+
+
+def bounds(start: int, end: int = -1) -> dict[str, str]:
+    return {
+        "startingOffsets": f'{{"tides": {{"0": {start}}}}}',
+        "endingOffsets": f'{{"tides": {{"0": {end}}}}}',
+    }
+
+
+COULD_NOT_READ = "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "lost", "left"),
+    [
+        ((3, -1), COULD_NOT_READ, ["[3, 17)", "begins at offset 17"], range(17, 600)),
+        ((3, 9), COULD_NOT_READ, ["[3, 9)", "begins at offset 17"], range(0)),
+        ((590, 700), COULD_NOT_READ, ["[600, 700)", "ends at offset 600"], range(590, 600)),
+        ((650, 700), COULD_NOT_READ, ["[650, 700)", "ends at offset 600"], range(0)),
+        ((650, -1), "PARTITION_OFFSET_CHANGED", ["from 650 to 600"], range(0)),
+    ],
+)
+def test_offsets_that_are_not_there_are_a_loss_as_in_the_source(
+    tmp_path, caplog, asked, kind, lost, left
+):
+    filled(tmp_path)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntides 0 17\n")
+    with pytest.raises(DataLoss, match=kind) as raised:
+        offsets(tmp_path, **bounds(*asked), **PIECE)
+    assert all(words in str(raised.value) for words in lost)
+    assert offsets(tmp_path, **bounds(*asked), **PIECE, failOnDataLoss="false") == list(left)
+    (said,) = caplog.messages
+    assert all(words in said for words in lost)
+
+
+def test_both_ends_of_a_range_may_be_lost_and_an_empty_range_loses_nothing(tmp_path, caplog):
+    filled(tmp_path)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntides 0 17\n")
+    found = offsets(tmp_path, **bounds(0, 601), failOnDataLoss="false")
+    assert found == list(range(17, 600))
+    assert [text.partition(" for ")[0][-9:] for text in caplog.messages] == [
+        "t [0, 17)",
+        "600, 601)",
+    ]
+    assert offsets(tmp_path, **bounds(700, 700)) == []
+    assert offsets(tmp_path, **bounds(600)) == []
+
+
+def test_what_an_open_transaction_holds_back_is_not_passed_over_in_silence(tmp_path):
+    transactions(tmp_path)
+    with pytest.raises(DataLoss, match=r"\[10, 12\).*a transaction is open since offset 10"):
+        offsets(tmp_path, **bounds(0, 12))
+    uncommitted = {"kafka.isolation.level": "read_uncommitted"}
+    assert offsets(tmp_path, **bounds(9, 12), **uncommitted) == [10, 11]
+    assert offsets(tmp_path, **bounds(4, 10)) == [4, 6, 7]
 
 
 def test_topics_are_chosen_as_in_the_source(tmp_path):
@@ -371,7 +471,7 @@ def test_what_is_no_data_directory_is_said(tmp_path):
     assert len(offsets(tmp_path / "node-1")) == 10
 
 
-def test_a_segment_that_retention_took_meanwhile_is_read_or_named(tmp_path):
+def test_a_segment_that_retention_took_meanwhile_is_read_or_named(tmp_path, caplog):
     filled(tmp_path)
     wanted = options(tmp_path, **PIECE)
     ranges = plan(wanted)
@@ -384,6 +484,9 @@ def test_a_segment_that_retention_took_meanwhile_is_read_or_named(tmp_path):
         list(read_ranges(ReadOnlyDisk(), ranges[0], wanted.rules))
     lenient = wanted.rules._replace(fail_on_data_loss=False)
     assert list(read_ranges(ReadOnlyDisk(), ranges[0], lenient)) == []
+    said = caplog.messages[0]
+    piece = ranges[0][0]
+    assert f"in offset [0, {piece.end.offset}) for topic partition tides-0: {first} is gone" in said
 
 
 def test_an_interrupted_compaction_is_read_as_a_start_would_finish_it(tmp_path):
