@@ -212,6 +212,8 @@ class Ledger:
         self.high_watermark: Offset = 0
         """The highest that any leader has shown."""
         self.start_offset: Offset = 0
+        """What leaders have deleted lies below, but for what an unclean one did not know."""
+        self.start_offset_max: Offset = 0
         """The highest that any leader has deleted up to."""
         self.replicas: dict[str, ReplicaLog] = {}
         """By the machine's name."""
@@ -260,6 +262,11 @@ class Ledger:
                 )
         return cut
 
+    def deleted(self, start_offset: Offset) -> None:
+        """By a leader."""
+        self.start_offset = max(self.start_offset, start_offset)
+        self.start_offset_max = max(self.start_offset_max, start_offset)
+
     def is_committed(self, one: Entry) -> bool:
         return one.key not in self.excused and self.committed.holds(one)
 
@@ -278,11 +285,11 @@ class Ledger:
     def check_below(self, machine: str, high_watermark: Offset, what: str) -> None:
         """A replica has what is committed, below an offset. By log matching it is enough to
         look at the last batch."""
-        ours = self.replica(machine).at(high_watermark - 1)
-        theirs = self.committed.at(high_watermark - 1)
+        replica, theirs = self.replica(machine), self.committed.at(high_watermark - 1)
         if theirs is None or theirs.key in self.excused or high_watermark <= self.start_offset:
             return
-        if ours is None or not ours.is_same_as(theirs):
+        if not replica.holds(theirs):
+            ours = replica.at(high_watermark - 1)
             raise Violation(
                 what,
                 f"{self.name}: {machine} has {ours and ours[:4]} where {theirs[:4]} is committed"

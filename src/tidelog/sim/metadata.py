@@ -76,7 +76,7 @@ class MetadataInvariants:
         )
         name = host(broker.broker_id)
         if self._incarnations.get(name) == broker.incarnation_id:
-            self._replicas.registered(name)
+            self._replicas.registered(name, broker.broker_epoch)
         if broker.fenced:
             self._counters.reached("a broker was fenced")
         if not broker.is_active:
@@ -130,7 +130,7 @@ class MetadataInvariants:
             self._counters.reached("a reassignment ended")
         if state.leader < 0 <= before.leader:
             self._counters.reached("a partition lost its leader")
-        if state.leader >= 0 and state.leader_epoch > before.leader_epoch:
+        if state.leader_epoch > before.leader_epoch:
             self._check_election(image, topic, place, before, state)
 
     def _check_election(
@@ -148,11 +148,12 @@ class MetadataInvariants:
         has_ended = before.is_reassigning and not state.is_reassigning
         has_joined = has_ended and not is_recovering
         is_clean = has_joined or state.leader in (*before.isr, *before.eligible_leader_replicas)
-        # A node may show several changes at once, and what lay between is not known.
+        # A node may show several changes at once, and what lay between is not known: who was
+        # elected uncleanly may be gone already, which is an epoch of its own.
         is_gap = state.partition_epoch > before.partition_epoch + 1
         if is_gap and is_recovering:
-            self._replicas.elected_unclean(place, state.leader_epoch)
-        elif not is_clean and not is_gap:
+            self._replicas.elected_unclean(place, state.leader_epoch - (state.leader < 0))
+        elif state.leader >= 0 and not is_clean and not is_gap:
             self._check_unclean(image, topic, place, before, state)
 
     def _check_unclean(

@@ -53,8 +53,11 @@ class ReplicaInvariants:
         """The last leader epoch that began with an election of somebody who may lack records."""
         self._paths: dict[tuple[str, Place], str] = {}
         """Where each machine has it."""
-        self._is_uncertain: dict[tuple[str, Place], None] = {}
-        """Replicas that lost bytes with the power: the controller need not know yet."""
+        self._shrunken: dict[tuple[str, Place], int | None] = {}
+        """Replicas that a fault left with less, by the broker epoch of the process that came after
+        it; None before the controller knows that one."""
+        self._isrs: dict[Partition, tuple[int, ...]] = {}
+        """Of each leader, as it was after its last step."""
 
     def ledger(self, partition: Partition) -> Ledger:
         place = Place(partition.topic_id, partition.index)
@@ -85,7 +88,7 @@ class ReplicaInvariants:
                 left = surviving(disk, self._paths[machine, place])
                 for _ in ledger.lost(machine, left, why):
                     self._counters.reached("a committed batch lost on every disk")
-                self._is_uncertain[machine, place] = None
+                self._shrunken[machine, place] = None
 
     def elected_unclean(self, place: Place, leader_epoch: int) -> None:
         self._unclean_epochs[place] = leader_epoch
@@ -94,13 +97,29 @@ class ReplicaInvariants:
         """Or the leader of that epoch does not know it yet."""
         return (place, leader_epoch) in self._leaders
 
-    def registered(self, machine: str) -> None:
+    def registered(self, machine: str, broker_epoch: int) -> None:
         """The controller knows that this one may have lost records."""
-        for key in [key for key in self._is_uncertain if key[0] == machine]:
-            del self._is_uncertain[key]
+        for key, since in self._shrunken.items():
+            if key[0] == machine and since is None:
+                self._shrunken[key] = broker_epoch
 
     def is_uncertain(self, machine: str, place: Place) -> bool:
-        return (machine, place) in self._is_uncertain
+        """Whether it may have lost records and the controller does not know it."""
+        return self._shrunken.get((machine, place), 0) is None
+
+    def _may_lack(self, partition: Partition, member: int) -> bool:
+        """Whether a member of a leader's ISR lost records and the leader cannot know it. Kafka
+        takes it out of the ISR as it registers anew, and the leader reads so later (KIP-966); until
+        then, or until a fetch of the new process tells (KIP-903), the leader counts on what the
+        process before had. No harm is done: nobody elects it meanwhile."""
+        place = Place(partition.topic_id, partition.index)
+        if self.is_uncertain(host(member), place):
+            return True
+        since = self._shrunken.get((host(member), place))
+        remote = partition.followers and partition.followers.remote.get(member)
+        if since is None or not remote or remote.broker_epoch is None:
+            return False
+        return remote.broker_epoch < since
 
     # A step.
 
@@ -191,16 +210,19 @@ class ReplicaInvariants:
                 "a leader's high watermark never falls",
                 f"{partition} on {machine}: from {before[0]} to {high_watermark}",
             )
-        ledger.start_offset = max(ledger.start_offset, now[2])
+        ledger.deleted(now[2])
         if high_watermark > before[0] or leader_epoch != before[4]:
             self._check_committed(machine, partition, ledger, before, now)
+        self._isrs[partition] = partition.isr
 
     def _begin(self, machine: str, place: Place, ledger: Ledger, leader_epoch: int) -> None:
         if leader_epoch < self._led_epochs.get(place, 0):
             self._counters.reached("a leader learned too late that it led")
             return  # others lead already, and what they commit it cannot have
+        # Who is elected uncleanly may be gone before it leads: who comes next is its heir.
+        led_before, unclean = self._led_epochs.get(place, -1), self._unclean_epochs.get(place, -1)
+        is_unclean = led_before < unclean <= leader_epoch
         self._led_epochs[place] = leader_epoch
-        is_unclean = self._unclean_epochs.get(place) == leader_epoch
         for _ in ledger.lead(machine, is_unclean=is_unclean):
             self._counters.reached("a committed batch lost by an unclean election")
 
@@ -208,19 +230,25 @@ class ReplicaInvariants:
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
     ) -> None:
         """What a leader shows as committed is on all that count as in sync."""
-        high_watermark = now[0]
+        high_watermark, isr, members = now[0], partition.isr, partition.maximal_isr
         if high_watermark > before[0]:
-            # One step may take in several changes of the ISR.
+            if len(isr) < partition.min_isr and now[5] == before[5] + 1:
+                # The same step moved it first, because a topic's configs changed, and then took in
+                # another ISR.
+                isr = members = self._isrs.get(partition, ())
+            # Of several changes in one step only the last is seen.
             require(
-                len(partition.isr) >= partition.min_isr or now[5] > before[5] + 1,
+                len(isr) >= partition.min_isr or now[5] > before[5] + 1,
                 "the high watermark waits for enough replicas",
                 lambda: f"{partition} on {machine}: {high_watermark} with ISR {partition.isr}",
             )
         place = Place(partition.topic_id, partition.index)
         if self._show(machine, place, ledger, now[4], high_watermark):
-            for member in map(host, partition.maximal_isr):
-                if not self.is_uncertain(member, place):
-                    ledger.check_below(member, high_watermark, "the ISR has what is committed")
+            for member in members:
+                if not self._may_lack(partition, member):
+                    ledger.check_below(
+                        host(member), high_watermark, "the ISR has what is committed"
+                    )
         else:
             ledger.check_below(machine, high_watermark, "replicas agree below the high watermark")
 
@@ -237,6 +265,7 @@ class ReplicaInvariants:
     def _check_follower(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
     ) -> None:
+        self._isrs.pop(partition, None)
         led = before[3] == partition.node_id or now[5] > before[5] + 1
         if led and now[0] > before[0]:
             # It led for a while in this step, with an ISR that it was told of before the last.
@@ -256,6 +285,11 @@ class ReplicaInvariants:
                 lambda: f"{partition} on {machine}: {now[0]} of {ledger.high_watermark}",
             )
             ledger.check_below(machine, now[0], "replicas agree below the high watermark")
+        require(
+            now[2] <= max(before[2], ledger.start_offset_max),
+            "no follower deletes more than a leader did",
+            lambda: f"{partition} on {machine}: {now[2]} of {ledger.start_offset_max}",
+        )
         if now[1] < before[1]:
             self._counters.reached("a follower truncated its log")
 

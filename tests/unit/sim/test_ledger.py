@@ -100,6 +100,16 @@ def test_replicas_agree_below_the_high_watermark(ledger: Ledger) -> None:
         ledger.check_below("empty", 1, "agree")
 
 
+def test_what_a_replica_has_deleted_it_need_not_show(ledger: Ledger) -> None:
+    """An unclean leader that has not heard of the deletion shows it again, and who has heard of it
+    follows that one."""
+    ledger.replica("follower").forget_below(2)
+    ledger.check_below("follower", 2, "agree")
+    ledger.replica("follower").start_offset = 1
+    with pytest.raises(Violation, match="agree"):
+        ledger.check_below("follower", 2, "agree")
+
+
 def test_what_survives_is_read_up_to_the_first_flaw() -> None:
     disk = SimulatedDisk()
     disk.make_directory("d")
