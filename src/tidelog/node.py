@@ -207,7 +207,7 @@ class Node:
                 if single is not None:
                     if isinstance(single, DelayedSingle):
                         waiting = self.rows.add(event.connection, single.request)
-                        self._done(event.connection, waiting, single)
+                        self._wait(event.connection, waiting, single)
                     elif event.connection in self.rows:
                         self._answer_in_turn(event.connection, single)
                     elif single:
@@ -235,17 +235,23 @@ class Node:
         if answer is None:
             return
         waiting = self.rows.add(event.connection, request)
-        if isinstance(answer, Generator):
-            slices = self._in_slices(waiting, answer, now)
-            done = partial(self._done, event.connection, waiting)
-            job = self.runtime.jobs.start(slices, now, done)
-            if not job.is_done:
-                self._jobs[event.connection] = job
-                self._pause(event.connection)
+        if isinstance(answer, Delayed):
+            self._wait(event.connection, waiting, answer)
+        elif isinstance(answer, Generator):
+            self._begin(event.connection, waiting, answer, now)
         elif isinstance(answer, Message):
             self._done(event.connection, waiting, encode_response(request, answer))
         else:
             self._done(event.connection, waiting, answer)
+
+    def _begin(
+        self, connection: ConnectionId, waiting: Waiting, slices: Slices[Answer], now: Now
+    ) -> None:
+        done = partial(self._done, connection, waiting)
+        job = self.runtime.jobs.start(self._in_slices(waiting, slices, now), now, done)
+        if not job.is_done:
+            self._jobs[connection] = job
+            self._pause(connection)
 
     def _decode_and_handle(self, request: Request, event: Received, now: Now) -> Slices[Answer]:
         try:
@@ -285,14 +291,19 @@ class Node:
             # Or it goes on, and it is the encoding of an earlier answer that is done.
             del self._jobs[connection]
         if isinstance(answer, Delayed):
-            waiting.delayed = answer
-            self._places[answer] = connection, waiting
-            self.runtime.purgatory.add(answer)
+            self._wait(connection, waiting, answer)
         elif isinstance(answer, Disconnect):
             self.runtime.effects.append(CloseConnection(connection, answer.reason))
         else:
             self.rows.fill(connection, waiting, answer or [])
         self._send_ready(connection)
+
+    def _wait(self, connection: ConnectionId, waiting: Waiting, delayed: Delayed) -> None:
+        waiting.delayed = delayed
+        self._places[delayed] = connection, waiting
+        self.runtime.purgatory.add(delayed)
+        if self.rows.is_full(connection):
+            self._pause(connection)
 
     def _answer_in_turn(self, connection: ConnectionId, frame: bytes) -> None:
         if frame:

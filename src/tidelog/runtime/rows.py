@@ -20,6 +20,8 @@ WAITING_BYTES_NODE_MAX = 32 << 20
 each connection at most."""
 
 NO_MESSAGE = ResponseHeader(correlation_id=0)
+_new = tuple.__new__
+"""Without the detours of a named tuple: once a request."""
 
 
 class Waiting:
@@ -29,7 +31,9 @@ class Waiting:
 
     def __init__(self, request: Request) -> None:
         # Without its message, whose records would keep the frame's memory for as long.
-        self.request = request._replace(message=NO_MESSAGE)
+        self.request = request
+        if request.message is not NO_MESSAGE:
+            self.request = _new(Request, (*request[:4], NO_MESSAGE))
         self.delayed: Delayed | None = None
         self.parts: list[Any] | None = None
         """The answer, encoded; none at all where the client wants none."""
@@ -51,7 +55,10 @@ class Rows(dict[ConnectionId, Row]):
     def add(self, connection: ConnectionId, request: Request) -> Waiting:
         """A place behind all others of the connection."""
         waiting = Waiting(request)
-        self.setdefault(connection, Row()).append(waiting)
+        row = self.get(connection)
+        if row is None:
+            row = self[connection] = Row()
+        row.append(waiting)
         return waiting
 
     def fill(self, connection: ConnectionId, waiting: Waiting, parts: list[Any]) -> None:
@@ -60,9 +67,13 @@ class Rows(dict[ConnectionId, Row]):
         if row is None:
             return  # the client is gone
         waiting.parts = parts
-        waiting.bytes = sum(len(part) for part in parts if part.__class__ is not FileSlice)
-        row.bytes += waiting.bytes
-        self.bytes += waiting.bytes
+        size = 0
+        for part in parts:
+            if part.__class__ is not FileSlice:
+                size += len(part)
+        waiting.bytes = size
+        row.bytes += size
+        self.bytes += size
 
     def take_ready(self, connection: ConnectionId) -> list[list[Any]]:
         """What has nothing before it any more."""

@@ -15,6 +15,7 @@ on first use, from what `schema` reads off the class.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from tidelog.wire.api import APIS, ApiKey
@@ -110,6 +111,8 @@ class Declaration(type):
     """
 
     FIELDS: dict[str, FieldSpec]
+    VALUES_OF: Callable[[Any], Any]
+    """Of one field its value, of more a tuple."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -120,6 +123,7 @@ class Declaration(type):
                 value = namespace.pop(field, ...)
                 fields[field] = value if isinstance(value, FieldSpec) else FieldSpec(default=value)
         namespace |= {"FIELDS": fields, "__slots__": tuple(fields)}
+        namespace["VALUES_OF"] = attrgetter(*fields) if fields else lambda _: ()
         return super().__new__(mcs, name, bases, namespace, **options)
 
 
@@ -134,9 +138,6 @@ class Struct(metaclass=Declaration):
         cls.__init__ = init  # type: ignore[method-assign]
         init(self, **values)
 
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in type(self).FIELDS)
-
     def replace(self, **changes: Any) -> Self:
         """A copy with other values for some fields."""
         values = {name: getattr(self, name) for name in type(self).FIELDS}
@@ -146,10 +147,11 @@ class Struct(metaclass=Declaration):
         if type(self) is not type(other):
             return NotImplemented
         assert isinstance(other, Struct)
-        return self._values() == other._values()
+        values_of = type(self).VALUES_OF
+        return bool(values_of(self) == values_of(other))
 
     def __hash__(self) -> int:
-        return hash(self._values())
+        return hash(type(self).VALUES_OF(self))
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).FIELDS)

@@ -11,7 +11,6 @@ from tidelog.wire.codec import Decoder, decoder, encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, ManyElements, skip_tags
 from tidelog.wire.frame import LENGTH
-from tidelog.wire.headers import RequestHeader, ResponseHeader
 from tidelog.wire.records import parse_produce
 from tidelog.wire.records_types import SingleProduce
 
@@ -137,14 +136,10 @@ def encode_request(
     """The frame of a request of ours, as a list of buffers."""
     key = message.API_KEY
     assert key is not None
-    header = RequestHeader(
-        request_api_key=key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    parts: list[Any] = [b""]
-    encoder(RequestHeader, APIS[key].request_header_version(version))(header, parts)
+    tags = b"\0" if APIS[key].is_flexible(version) else b""
+    name = b"" if client_id is None else client_id.encode()
+    start = HEADER_START.pack(key, version, correlation_id, -1 if client_id is None else len(name))
+    parts: list[Any] = [b"", start + name + tags]
     encoder(type(message), version)(message, parts)
     parts[0] = LENGTH.pack(sum(map(len, parts)))
     return parts
@@ -158,11 +153,17 @@ def decode_response(frame: memoryview, key: int, version: int, correlation_id: i
 
 def response_start(frame: memoryview, key: int, version: int, correlation_id: int) -> int:
     """Where an answer begins behind its header."""
-    header, position = decoder(ResponseHeader, APIS[key].response_header_version(version))(frame, 0)
-    assert isinstance(header, ResponseHeader)
-    if header.correlation_id != correlation_id:
-        raise DecodeError(f"an answer to request {header.correlation_id}, not {correlation_id}")
-    return position
+    if len(frame) <= LENGTH.size:
+        raise DecodeError(f"an answer of {len(frame)} bytes")
+    (answered,) = LENGTH.unpack_from(frame)
+    if answered != correlation_id:
+        raise DecodeError(f"an answer to request {answered}, not {correlation_id}")
+    if not APIS[key].response_header_version(version):
+        return LENGTH.size
+    try:
+        return skip_tags(frame, LENGTH.size)[0] if frame[LENGTH.size] else LENGTH.size + 1
+    except IndexError:
+        raise DecodeError("the header ends before its tags") from None
 
 
 def framed(request: Request, parts: list[Any]) -> list[Any]:
