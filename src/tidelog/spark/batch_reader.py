@@ -12,7 +12,13 @@ from tidelog.client.cluster import TopicPartition
 from tidelog.spark.offset_finder import OffsetFinder
 from tidelog.spark.offsets import PartitionOffsets
 from tidelog.spark.options import OptionError, Options, boolean
-from tidelog.spark.planner import OffsetRange, offset_changed, split_ranges
+from tidelog.spark.planner import (
+    DataLoss,
+    OffsetRange,
+    offset_changed,
+    partitions_deleted,
+    split_ranges,
+)
 from tidelog.spark.schema import SPARK_TYPES
 from tidelog.spark.source_options import THE_SOURCE, SourceOptions, batch_options
 from tidelog.spark.worker import settle
@@ -73,17 +79,22 @@ class BatchReader(DataSourceReader):
         return [RangePartition(wanted) for wanted in ranges]
 
     def _ranges(self, start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
+        """Topics that were created since the start was found are not part of the batch."""
         ranges = []
+        if deleted := start.keys() - end.keys():
+            self._report(partitions_deleted(deleted))
         for partition in sorted(start.keys() & end.keys()):
             found = OffsetRange(partition, start[partition], end[partition])
             if found.size < 0:
-                loss = offset_changed(found)
-                if self.options.fail_on_data_loss:
-                    raise loss
-                log.warning("%s", loss.reason)
+                self._report(offset_changed(found))
             elif found.size:
                 ranges.append(found)
         return ranges
+
+    def _report(self, loss: DataLoss) -> None:
+        if self.options.fail_on_data_loss:
+            raise loss
+        log.warning("%s", loss.reason)
 
 
 class FilteringBatchReader(BatchReader):

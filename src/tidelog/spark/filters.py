@@ -39,7 +39,8 @@ class PushedFilters:
     def __init__(self) -> None:
         self.offset_min = 0
         self.offset_end = LONG_MAX
-        self.timestamp_min: int | None = None
+        self.timestamp_min = 0
+        """In milliseconds since 1970."""
         self._conditions: list[tuple[str, Filter]] = []
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
@@ -54,7 +55,7 @@ class PushedFilters:
             end = min(found.end_offset, self.offset_end)
             if start < end and self._admits(found.partition):
                 narrowed.append(OffsetRange(found.partition, start, end))
-        if self.timestamp_min is None or not narrowed:
+        if not self.timestamp_min or not narrowed:
             return narrowed
         partitions = {found.partition for found in narrowed}
         firsts = finder.offsets_of_timestamp(partitions, self.timestamp_min)
@@ -90,8 +91,8 @@ class PushedFilters:
             case "offset", LessThanOrEqual():
                 return self._below(value + 1)
             case "timestamp", EqualTo() | GreaterThan() | GreaterThanOrEqual():
-                since = _milliseconds(value)
-                self.timestamp_min = max(since, self.timestamp_min or since)
+                # Before 1970 nothing lies that brokers could look up, so that narrows nothing.
+                self.timestamp_min = max(_milliseconds(value), self.timestamp_min)
         return False
 
     def _at_least(self, offset: int) -> bool:

@@ -5,6 +5,7 @@ to read of each partition. In what a user asks for, -1 is the latest and -2 the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -85,14 +86,16 @@ def named(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(str(partition) for partition in sorted(partitions)) or "none"
 
 
-def parse_offsets(name: str, text: str, *, example: str = OFFSETS_EXAMPLE) -> PartitionOffsets:
+def parse_offsets(
+    name: str, text: str, *, example: str = OFFSETS_EXAMPLE, least: int = EARLIEST
+) -> PartitionOffsets:
     """Of an option's JSON."""
     offsets: PartitionOffsets = {}
     for topic, values in _parse_topics(name, text, example).items():
         if not isinstance(values, dict):
             raise _unexpected(name, text, example)
         for index, value in values.items():
-            if not _is_partition(index) or not _is_long(value):
+            if not _is_partition(index) or not _is_long(value, least):
                 raise _unexpected(name, text, example)
             offsets[TopicPartition(topic, int(index))] = value
     return offsets
@@ -103,7 +106,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     partitions = set()
     for topic, indexes in _parse_topics(name, text, PARTITIONS_EXAMPLE).items():
         if not isinstance(indexes, list) or not all(
-            _is_long(index) and 0 <= index <= INT_MAX for index in indexes
+            _is_long(index, 0) and index <= INT_MAX for index in indexes
         ):
             raise _unexpected(name, text, PARTITIONS_EXAMPLE)
         partitions |= {TopicPartition(topic, index) for index in indexes}
@@ -118,16 +121,17 @@ def parse_position(options: Options, which: str, default: int) -> Position:
     single = f"{which}Timestamp"
     text = options.get(single)
     if text is not None:
-        try:
-            return AtTimestamp(int(text))
-        except ValueError:
-            raise OptionError(
-                f"{single} is {text!r}: want one number, the milliseconds since 1970"
-            ) from None
+        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or int(text) > LONG_MAX:
+            raise OptionError(f"{single} is {text!r}: want one number, the milliseconds since 1970")
+        _refuse_negative(single, int(text), which)
+        return AtTimestamp(int(text))
     many = f"{which}OffsetsByTimestamp"
     text = options.get(many)
     if text is not None:
-        return AtTimestamps(parse_offsets(many, text, example=TIMESTAMPS_EXAMPLE))
+        timestamps = parse_offsets(many, text, example=TIMESTAMPS_EXAMPLE, least=-LONG_MAX)
+        for partition, timestamp in timestamps.items():
+            _refuse_negative(f"{many} of {partition}", timestamp, which)
+        return AtTimestamps(timestamps)
     name = f"{which}Offsets"
     text = options.get(name, "").strip()
     match text.lower():
@@ -140,6 +144,16 @@ def parse_position(options: Options, which: str, default: int) -> Position:
         case "latest":
             return AtEnd(LATEST)
     return AtOffsets(parse_offsets(name, text))
+
+
+def _refuse_negative(name: str, timestamp: int, which: str) -> None:
+    """Brokers take negative times for signs: -1 for the latest offset, -2 for the earliest, and
+    more. Asked for a time before 1970 they would answer something else."""
+    if timestamp < 0:
+        raise OptionError(
+            f"{name} is {timestamp}, a time before 1970, which brokers cannot look up; for the "
+            f"earliest or the latest offset use {which}Offsets"
+        )
 
 
 def latest_without_match(options: Options) -> bool:
@@ -163,8 +177,8 @@ def _is_partition(index: str) -> bool:
     return index.isascii() and index.isdigit() and int(index) <= INT_MAX
 
 
-def _is_long(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -2 <= value <= LONG_MAX
+def _is_long(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= LONG_MAX
 
 
 def _unexpected(name: str, text: str, example: str) -> OptionError:

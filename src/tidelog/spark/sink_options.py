@@ -18,7 +18,6 @@ THE_SINK = "the tidelog sink"
 AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 KNOWN = ("topic", "includeHeaders", "delivery")
 SPARKS_OWN = (
-    "path",
     "checkpointLocation",
     "queryName",
     "outputMode",
@@ -69,6 +68,11 @@ def sink_options(options: Options, schema: StructType, overwrite: bool) -> SinkO
         raise OptionError(
             "Save mode Overwrite not allowed for Kafka: a log is only appended to. "
             "Use mode('append')"
+        )
+    if options.get("path") is not None:
+        raise OptionError(
+            f"path is {options['path']!r}, and {THE_SINK} writes to brokers: call save() or "
+            "start() without one, and name the topic by the option topic"
         )
     refuse_unknown(options, (*KNOWN, *SPARKS_OWN), THE_SINK)
     delivery = choice(options, "delivery", AT_LEAST_ONCE, (AT_LEAST_ONCE, EXACTLY_ONCE))

@@ -182,6 +182,10 @@ def stream_options(options: Options) -> SourceOptions:
     for name in ENDING:
         if options.get(name) is not None:
             raise OptionError(f"{name} is not valid in streaming queries: they have no end")
+    if boolean(options, "pushFilters", False):
+        raise OptionError(
+            "pushFilters is not valid in streaming queries: Spark pushes no filter into a stream"
+        )
     return _parse(options, parse_position(options, "starting", LATEST))
 
 

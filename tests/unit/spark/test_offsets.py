@@ -84,9 +84,22 @@ def test_a_timestamp_goes_before_timestamps_and_they_before_offsets():
     assert parse_position({}, "starting", EARLIEST) == AtEnd(EARLIEST)
 
 
+@pytest.mark.parametrize("time", [-1, -2, -3, -1_000_000])
+@pytest.mark.parametrize("which", ["starting", "ending"])
+def test_times_that_brokers_take_for_signs_are_refused(which, time):
+    words = f"is {time}, a time before 1970.*use {which}Offsets"
+    with pytest.raises(OptionError, match=f"{which}Timestamp {words}"):
+        parse_position({f"{which}Timestamp": str(time)}, which, LATEST)
+    many = {f"{which}OffsetsByTimestamp": f'{{"a": {{"0": 5, "1": {time}}}}}'}
+    with pytest.raises(OptionError, match=f"{which}OffsetsByTimestamp of a-1 {words}"):
+        parse_position(many, which, LATEST)
+
+
 def test_a_position_that_is_none_is_refused():
     with pytest.raises(OptionError, match="endingTimestamp is 'now': want one number"):
         parse_position({"endingTimestamp": "now"}, "ending", LATEST)
+    with pytest.raises(OptionError, match="startingTimestamp is '9223372036854775808': want one"):
+        parse_position({"startingTimestamp": str(1 << 63)}, "starting", LATEST)
     with pytest.raises(OptionError, match=r"expected e.g. earliest, latest or"):
         parse_position({"endingOffsets": ""}, "ending", LATEST)
     with pytest.raises(OptionError, match=r"startingOffsets is 'newest': expected e.g."):

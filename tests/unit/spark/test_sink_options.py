@@ -87,6 +87,7 @@ def test_settings_of_kafkas_producer_are_read():
         ({"delivery": "once"}, "delivery is 'once', and may be at-least-once or exactly-once"),
         ({"topics": "x"}, "has no option 'topics' .did you mean topic.*"),
         ({"topic": " "}, "topic is empty"),
+        ({"path": "out"}, "path is 'out', and the tidelog sink writes to brokers.*option topic"),
         ({"includeHeaders": "some"}, "includeHeaders is 'some'"),
     ],
 )

@@ -27,6 +27,7 @@ from tidelog.client import BrokerError, TopicPartition
 from tidelog.client.produce import produce
 from tidelog.client.topics import list_topics
 from tidelog.spark.limited_stream import LimitedStreamReader
+from tidelog.spark.offset_finder import OffsetFinder
 from tidelog.spark.options import OptionError
 from tidelog.spark.planner import DataLoss
 from tidelog.spark.source_options import stream_options
@@ -209,6 +210,29 @@ def test_a_start_beyond_the_end_is_a_loss(topics, name):
     assert batch(topics, **options, failOnDataLoss="false").partitions() == []
 
 
+def test_a_topic_deleted_while_a_batch_is_planned_is_a_loss(topics, name, monkeypatch, caplog):
+    find = OffsetFinder.find
+
+    def find_and_delete(self, position, which):
+        found = find(self, position, which)
+        if which == "starting":
+            topics.delete(f"{name}-b")
+            topics.create(f"{name}-c")
+        return found
+
+    topics.create(f"{name}-a")
+    topics.fill(f"{name}-a", range(3))
+    monkeypatch.setattr(OffsetFinder, "find", find_and_delete)
+    options = {"subscribePattern": f"^{name}-", "columns": FEW}
+    topics.create(f"{name}-b")
+    with pytest.raises(DataLoss, match=f"Partitions {name}-b-0 have been deleted"):
+        batch(topics, **options).partitions()
+    topics.delete(f"{name}-c")
+    topics.create(f"{name}-b")
+    assert offsets(batch(topics, **options, failOnDataLoss="false")) == [(0, 0), (0, 1), (0, 2)]
+    assert caplog.messages == [f"Partitions {name}-b-0 have been deleted."]
+
+
 def test_a_range_that_the_log_no_longer_reaches_is_lost_in_time(topics, name):
     """A topic that was created anew is shorter than the plan."""
     topics.create(name)
@@ -255,6 +279,10 @@ def test_filters_narrow_what_is_read(topics, name):
     assert planned(EqualTo(("offset",), 7))[0] == [(7, 8)] * 3
     future = GreaterThan(("timestamp",), since + timedelta(days=1))
     assert planned(future)[0] == []
+    before_1970 = datetime(1969, 12, 31, 23, 59, 59, 998000, tzinfo=UTC)  # -2 ms, "earliest"
+    for moment in (before_1970, before_1970 + timedelta(milliseconds=1), datetime(1960, 1, 1)):
+        assert planned(GreaterThan(("timestamp",), moment))[0] == [(0, 20)] * 3
+        assert planned(time_filter, GreaterThan(("timestamp",), moment))[0] == [(5, 20)] * 3
     plain = batch(topics, subscribe=name)
     assert type(plain).pushFilters is not type(reader).pushFilters
 

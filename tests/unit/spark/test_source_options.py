@@ -123,7 +123,16 @@ def test_a_stream_has_no_end(name):
         stream_options({**TOPIC, name: "latest"})
 
 
+def test_a_stream_pushes_no_filters_down():
+    with pytest.raises(OptionError, match="pushFilters is not valid in streaming queries"):
+        stream_options({**TOPIC, "pushFilters": "true"})
+    with pytest.raises(OptionError, match="pushFilters is 'perhaps', and may be true or false"):
+        stream_options({**TOPIC, "pushFilters": "perhaps"})
+    stream_options({**TOPIC, "pushFilters": "false"})
+
+
 def test_limits_of_a_stream_are_no_error_in_a_batch(caplog):
+    """Spark's Kafka source warns, too."""
     batch_options({**TOPIC, "maxOffsetsPerTrigger": "5"})
     assert "maxOffsetsPerTrigger is ignored in batch queries" in caplog.text
 
