@@ -23,6 +23,7 @@ setup(
                 "src/tidelog/wire/_records_encode.pxi",
                 "src/tidelog/wire/_records_parse.pxi",
                 "src/tidelog/wire/_records_produce.pxi",
+                "src/tidelog/wire/_records_runs.pxi",
                 "src/tidelog/wire/_records_validate.pxi",
             ],
             extra_compile_args=["-O3", *sanitize],

@@ -149,6 +149,10 @@ def write_index(disk: Disk, path: str, index: OffsetIndex | TimeIndex) -> File:
     """Make the file say what the index does; returns it, still to be flushed."""
     entry_size = OFFSET_ENTRY.size if isinstance(index, OffsetIndex) else TIME_ENTRY.size
     file = disk.open(path)
+    if not index.written and file.size:
+        # Made anew after a crash, it mostly goes on where the file ends; cutting it is slow.
+        there = file.read(0, file.size)
+        index.written = len(there) // entry_size if index.to_bytes().startswith(there) else 0
     kept = min(index.written, len(index), file.size // entry_size)
     if file.size > kept * entry_size:
         file.truncate(kept * entry_size)

@@ -227,7 +227,7 @@ class Log:
         self.durability.write_snapshot(base_offset, self.producers)
         segment = Segment(self.disk, self.path, base_offset, self.config)
         segment.start(now.wall_ms, self.config.roll_jitter_ms(self.rng))
-        self.segments.active.seal()
+        self.segments.active.index_time()
         self.segments.append(segment)
         self.durability.names_changed = self.durability.has_sealed = True
 
@@ -377,7 +377,7 @@ class Log:
 
     def seal(self, now: Now) -> Unflushed:
         """A clean stop: as after it nothing is appended, all files get their final form."""
-        self.segments.active.seal()
+        self.segments.active.index_time()
         return self.durability.sealed(self, now)
 
     def close(self, now: Now, *, is_clean: bool = True) -> None:

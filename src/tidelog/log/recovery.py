@@ -36,13 +36,15 @@ from tidelog.log.producer_replay import (
     snapshot_offsets,
     store_snapshot,
 )
-from tidelog.log.producer_state import ProducerStates
+from tidelog.log.producer_state import BATCHES_MAX, ProducerStates
 from tidelog.log.results import DamagedSegment
-from tidelog.log.segment import Segment
+from tidelog.log.segment import RECENT_BATCHES_MAX, RELATIVE_OFFSET_MAX, Segment
 from tidelog.log.segments import Segments
 from tidelog.log.txn_index import read_entries
-from tidelog.log.walk import SegmentWalk, find_sound_batch, is_lost_tail
+from tidelog.log.walk import SegmentWalk, add_run, find_sound_batch, is_lost_tail, run_state
 from tidelog.types import ZERO_UUID, Offset, Uuid
+from tidelog.wire import records
+from tidelog.wire.batch import CONTROL, TRANSACTIONAL, RecordBatch
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that have been read, and all there are to read."""
@@ -194,7 +196,7 @@ class _Loader:
             elif header.producer_id >= 0:
                 replay_batch(header, producers, None)
         if segment is not self.segments[-1]:
-            segment.seal()
+            segment.index_time()
         segment.write_indexes()
 
     def _load_producers(self) -> None:
@@ -259,6 +261,7 @@ class _Loader:
             segment.add(position, batch.size, batch.last_offset, batch.max_timestamp)
             if batch.producer_id >= 0:
                 replay_batch(batch, self.producers, segment)
+            self._sum_up(segment, walk, position, batch)
             self.done_bytes = done + walk.position
             self.progress(self.done_bytes, self.all_bytes)
         self.log_end_offset = walk.next_offset
@@ -268,11 +271,36 @@ class _Loader:
             segment.file.truncate(walk.position)
             segment.size = walk.position
         elif segment is not self.segments[-1]:
-            segment.seal()
+            segment.index_time()
         segment.write_indexes()
         if segment is not self.segments[-1] and walk.flaw is None:
             segment.let_go()
         return walk.flaw is None
+
+    def _sum_up(
+        self, segment: Segment, walk: SegmentWalk, position: int, batch: RecordBatch
+    ) -> None:
+        """Take the batches behind this one all at once, as far as they are nobody's transaction:
+        there may be a hundred thousand of them."""
+        run, batches = records.sum_up_batches(
+            RecordBatch,
+            batch.buffer,
+            batch.end_position,
+            batch.next_offset,
+            segment.base_offset + RELATIVE_OFFSET_MAX,
+            TRANSACTIONAL | CONTROL,
+            self.config.index_interval_bytes,
+            run_state(segment, self.epochs.latest),
+            (RECENT_BATCHES_MAX, BATCHES_MAX),
+        )
+        if run.end_position == batch.end_position:
+            return
+        for epoch, start_offset in run.epochs:
+            self.epochs.assign(epoch, start_offset)
+        add_run(segment, run, position - batch.position)
+        for one in batches:
+            replay_batch(one, self.producers, segment)
+        walk.skip(run.end_position, run.next_offset)
 
     def _require_torn_tail(
         self, segment: Segment, index: int, walk: SegmentWalk, recovery_point: Offset

@@ -147,13 +147,14 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
         self.bytes_since_index_entry = 0
         self._forget_recent()
-        self._look_for_room()
+        self.look_for_room()
 
     def _forget_recent(self) -> None:
         self.recent_last_offsets = array("q")
         self.recent_positions = array("q")
 
-    def _look_for_room(self) -> None:
+    def look_for_room(self) -> None:
+        """In the indexes."""
         self.is_full = self.offset_index.is_full or self.time_index.is_full
 
     def append(self, data: Buffer, size: int, last_offset: Offset, max_timestamp: int) -> None:
@@ -184,9 +185,9 @@ class Segment:
             self.first_timestamp = max_timestamp
         if self.bytes_since_index_entry > self.config.index_interval_bytes:
             self.offset_index.append(last_offset - self.base_offset, position)
-            self._index_time()
+            self.index_time()
             self.bytes_since_index_entry = size
-            self._look_for_room()
+            self.look_for_room()
         else:
             self.bytes_since_index_entry += size
         recent = self.recent_last_offsets
@@ -196,7 +197,8 @@ class Segment:
             half = RECENT_BATCHES_MAX // 2
             del recent[:half], self.recent_positions[:half]
 
-    def _index_time(self) -> None:
+    def index_time(self) -> None:
+        """The greatest timestamp so far gets an entry; also when no batch is to follow."""
         relative_offset = self.max_timestamp_offset - self.base_offset
         self.time_index.maybe_append(self.max_timestamp, relative_offset)
 
@@ -351,12 +353,8 @@ class Segment:
                 self.max_timestamp_offset = header.last_offset
             next_offset = header.next_offset
         self.bytes_since_index_entry = self.size - start
-        self._look_for_room()
+        self.look_for_room()
         return next_offset
-
-    def seal(self) -> None:
-        """No more batches for now: the greatest timestamp gets its entry."""
-        self._index_time()
 
     def write_indexes(self) -> list[File]:
         """Bring the index files up to date; returns what is to be flushed."""

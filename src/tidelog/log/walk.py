@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelog.log.segment import RELATIVE_OFFSET_MAX, Segment
+from tidelog.log.segment import RECENT_BATCHES_MAX, RELATIVE_OFFSET_MAX, Segment
 from tidelog.types import Offset
 from tidelog.wire.batch import (
     HEADER,
@@ -15,6 +15,7 @@ from tidelog.wire.batch import (
     RecordBatch,
     read_batch,
 )
+from tidelog.wire.records_batches_types import BatchRun, RunState
 
 READ_BYTES = 1 << 20
 """Read at once; more where a batch is larger."""
@@ -68,6 +69,30 @@ class SegmentWalk:
             return  # one by one, then, up to the flaw
         self._walk.position, self._walk.next_offset = position, next_offset
         self.position, self.next_offset = self._chunk_position + position, next_offset
+
+
+def run_state(segment: Segment, leader_epoch: int) -> RunState:
+    """What `Segment.add` has come to so far."""
+    greatest = segment.max_timestamp, segment.max_timestamp_offset
+    return RunState(segment.bytes_since_index_entry, *greatest, leader_epoch)
+
+
+def add_run(segment: Segment, run: BatchRun, origin: int) -> None:
+    """As `Segment.add` for each batch, whose positions count from origin; not for the first."""
+    for entry in run.entries:
+        segment.max_timestamp = entry.max_timestamp
+        segment.max_timestamp_offset = entry.max_timestamp_offset
+        relative_offset = entry.last_offset - segment.base_offset
+        segment.offset_index.append(relative_offset, origin + entry.position)
+        segment.index_time()
+    segment.bytes_since_index_entry = run.state.unindexed_bytes
+    segment.max_timestamp = run.state.max_timestamp
+    segment.max_timestamp_offset = run.state.max_timestamp_offset
+    segment.look_for_room()
+    segment.recent_last_offsets.extend([last_offset for last_offset, _ in run.recent])
+    segment.recent_positions.extend([origin + position for _, position in run.recent])
+    del segment.recent_last_offsets[:-RECENT_BATCHES_MAX]
+    del segment.recent_positions[:-RECENT_BATCHES_MAX]
 
 
 def find_sound_batch(segment: Segment, position: int, next_offset_min: Offset) -> int | None:

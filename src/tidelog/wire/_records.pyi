@@ -1,8 +1,8 @@
 from collections.abc import Sequence
-from typing import TypeVar
 
 from typing_extensions import Buffer
 
+from tidelog.wire.records_batches_types import Batch, BatchRun, RunState
 from tidelog.wire.records_types import (
     AssignedRows,
     Columns,
@@ -13,8 +13,6 @@ from tidelog.wire.records_types import (
     RecordSpan,
     SingleProduce,
 )
-
-Batch = TypeVar("Batch", bound=tuple[object, ...])
 
 def crc32c(data: Buffer, value: int = 0, /) -> int: ...
 def crc32c_without_hardware(data: Buffer, value: int = 0, /) -> int: ...
@@ -65,6 +63,18 @@ def read_batches(
     count_max: int,
     /,
 ) -> list[Batch]: ...
+def sum_up_batches(
+    kind: type[Batch],
+    batches: memoryview,
+    position: int,
+    next_offset: int,
+    last_offset_max: int,
+    attributes: int,
+    interval_bytes: int,
+    state: RunState,
+    kept_max: tuple[int, int],
+    /,
+) -> tuple[BatchRun, list[Batch]]: ...
 
 class ColumnDecoder:
     def __init__(self, wanted: int, rows_max: int, bytes_max: int, /) -> None: ...

@@ -21,6 +21,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from tidelog.wire.records_batches_types import BatchRun, IndexEntry, RunState
 from tidelog.wire.records_types import (
     COLUMN_BYTES_MAX,
     RECORD_ERRORS_MAX,
@@ -75,6 +76,7 @@ include "_records_accept.pxi"
 include "_records_produce.pxi"
 include "_records_columns.pxi"
 include "_records_batches.pxi"
+include "_records_runs.pxi"
 include "_records_decode.pxi"
 include "_records_encode.pxi"
 include "_records_assign.pxi"

@@ -34,6 +34,31 @@ cdef inline bint crc_is_right(const uint8_t* at, int64_t size) noexcept nogil:
     return crc32c_extend(0, at + CRC_START, size - CRC_START) == big_endian(at + 17, 4)
 
 
+# Hoisted: written out, each call would look up the method again.
+cdef object new_tuple = tuple.__new__
+
+
+cdef object batch_at(kind, batches, int64_t position, const uint8_t* at):
+    # The header as a tuple of this kind; it has been checked.
+    return new_tuple(kind, (
+        batches,
+        position,
+        <int64_t>big_endian(at, 8),
+        <int32_t>big_endian(at + 8, 4),
+        <int32_t>big_endian(at + 12, 4),
+        2,
+        <uint32_t>big_endian(at + 17, 4),
+        <int16_t>big_endian(at + 21, 2),
+        <int32_t>big_endian(at + 23, 4),
+        <int64_t>big_endian(at + 27, 8),
+        <int64_t>big_endian(at + 35, 8),
+        <int64_t>big_endian(at + 43, 8),
+        <int16_t>big_endian(at + 51, 2),
+        <int32_t>big_endian(at + 53, 4),
+        <int32_t>big_endian(at + 57, 4),
+    ))
+
+
 def skip_batches(
     batches, int64_t position, int64_t next_offset, int attributes, bint check_crc, /
 ):
@@ -60,7 +85,6 @@ def read_batches(
     cdef BatchHead head
     cdef const uint8_t* at
     cdef list found = []
-    new = tuple.__new__  # as in walk_records
     PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
     try:
         while 0 <= position < view.len and len(found) < count_max:
@@ -69,23 +93,7 @@ def read_batches(
                 break
             if check_crc and not crc_is_right(at, head.size):
                 break
-            found.append(new(kind, (
-                batches,
-                position,
-                head.base_offset,
-                head.size - LENGTH_END,
-                <int32_t>big_endian(at + 12, 4),
-                2,
-                <uint32_t>big_endian(at + 17, 4),
-                head.attributes,
-                head.next_offset - head.base_offset - 1,
-                head.base_timestamp,
-                head.max_timestamp,
-                <int64_t>big_endian(at + 43, 8),
-                <int16_t>big_endian(at + 51, 2),
-                <int32_t>big_endian(at + 53, 4),
-                head.count,
-            )))
+            found.append(batch_at(kind, batches, position, at))
             position += head.size
             next_offset = head.next_offset
     finally:

@@ -43,4 +43,5 @@ encode_records = implementation.encode_records
 assign_rows = implementation.assign_rows
 skip_batches = implementation.skip_batches
 read_batches = implementation.read_batches
+sum_up_batches = implementation.sum_up_batches
 ColumnDecoder = implementation.ColumnDecoder

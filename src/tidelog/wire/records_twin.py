@@ -19,7 +19,7 @@ from tidelog.wire.batch_header import (
     MAGIC,
 )
 from tidelog.wire.records_twin_assign import assign_rows
-from tidelog.wire.records_twin_batches import crc32c, read_batches, skip_batches
+from tidelog.wire.records_twin_batches import crc32c, read_batches, skip_batches, sum_up_batches
 from tidelog.wire.records_twin_columns import ColumnDecoder, encode_records
 from tidelog.wire.records_twin_parse import Flawed, parse_record, wrap_int64
 from tidelog.wire.records_types import (
@@ -44,6 +44,7 @@ __all__ = [
     "parse_produce",
     "read_batches",
     "skip_batches",
+    "sum_up_batches",
     "validate_records",
     "walk_records",
 ]

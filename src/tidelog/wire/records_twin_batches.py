@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.wire.batch_header import CRC_START, HEADER, LENGTH_END, MAGIC
-from tidelog.wire.records_types import Batch
+from tidelog.wire.records_batches_types import Batch, BatchRun, IndexEntry, RunState
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -27,6 +27,7 @@ class BatchHead(NamedTuple):
     batch: memoryview
     base_offset: int
     next_offset: int
+    leader_epoch: int
     crc: int
     attributes: int
     base_timestamp: int
@@ -42,7 +43,7 @@ def read_head(view: memoryview, position: int, next_offset: int) -> BatchHead | 
     left = len(view) - position
     if position < 0 or left < HEADER.size:
         return None
-    base_offset, length, _, magic, crc, attributes, delta, *rest = HEADER.unpack_from(
+    base_offset, length, leader_epoch, magic, crc, attributes, delta, *rest = HEADER.unpack_from(
         view, position
     )
     if magic != MAGIC or not HEADER.size - LENGTH_END <= length <= left - LENGTH_END:
@@ -55,6 +56,7 @@ def read_head(view: memoryview, position: int, next_offset: int) -> BatchHead | 
         batch,
         base_offset,
         base_offset + delta + 1,
+        leader_epoch,
         crc,
         attributes,
         base_timestamp,
@@ -97,3 +99,63 @@ def read_batches(
         position += len(head.batch)
         next_offset = head.next_offset
     return found
+
+
+def sum_up_batches(
+    kind: type[Batch],
+    batches: memoryview,
+    position: int,
+    next_offset: int,
+    last_offset_max: int,
+    attributes: int,
+    interval_bytes: int,
+    state: RunState,
+    kept_max: tuple[int, int],
+    /,
+) -> tuple[BatchRun, list[Batch]]:
+    """Sound batches, and what is to be known of them together."""
+    unindexed, greatest, reached, epoch = state
+    entries: list[IndexEntry] = []
+    epochs: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
+    while (head := read_head(batches, position, next_offset)) is not None:
+        last_offset = head.next_offset - 1
+        if head.attributes & attributes or last_offset > last_offset_max:
+            break
+        if not head.crc_is_right():
+            break
+        if head.leader_epoch > epoch:
+            epoch = head.leader_epoch
+            epochs.append((epoch, head.base_offset))
+        if head.max_timestamp > greatest:
+            greatest, reached = head.max_timestamp, last_offset
+        if unindexed > interval_bytes:
+            entries.append(IndexEntry(last_offset, position, greatest, reached))
+            unindexed = 0
+        unindexed += len(head.batch)
+        places.append((last_offset, position))
+        position += len(head.batch)
+        next_offset = head.next_offset
+    recent_max, batches_max = kept_max
+    kept = last_of_each(kind, batches, [at for _, at in places], batches_max)
+    after = RunState(unindexed, greatest, reached, epoch)
+    recent = places[len(places) - min(recent_max, len(places)) :]
+    return BatchRun(position, next_offset, after, entries, epochs, recent), kept
+
+
+def last_of_each(
+    kind: type[Batch], batches: memoryview, positions: list[int], batches_max: int
+) -> list[Batch]:
+    """Of every producer, those that can still matter."""
+    found: list[Batch] = []
+    seen: dict[int, tuple[int, int]] = {}
+    """Producer -> how many were found, and their epoch."""
+    for position in reversed(positions):
+        header = HEADER.unpack_from(batches, position)
+        producer_id, producer_epoch = header[9:11]
+        count, epoch = seen.get(producer_id, (0, producer_epoch))
+        if producer_id < 0 or count >= batches_max:
+            continue
+        seen[producer_id] = (count + 1 if producer_epoch == epoch else batches_max), epoch
+        found.append(tuple.__new__(kind, (batches, position, *header)))
+    return found[::-1]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tidelog.wire.records_batches_types import BatchesModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -302,10 +304,7 @@ class SingleProduce(Protocol):
         ...
 
 
-Batch = TypeVar("Batch", bound=tuple[Any, ...])
-
-
-class RecordsModule(Protocol):
+class RecordsModule(BatchesModule, Protocol):
     """The interface of the compiled module and of the twin."""
 
     def crc32c(self, data: Buffer, value: int = 0, /) -> int:
@@ -367,31 +366,5 @@ class RecordsModule(Protocol):
         """Give each row its partition: the chosen one, or its key's, or the one whose turn it
         is. topics holds indexes of placements (native int32), and may be left out if there is
         but one. ValueError if the columns contradict themselves."""
-
-    def skip_batches(
-        self,
-        batches: Buffer,
-        position: int,
-        next_offset: int,
-        attributes: int,
-        check_crc: bool,
-        /,
-    ) -> tuple[int, int]:
-        """Pass over whole batches by their headers, but none with one of these attributes.
-        Returns where it stopped, and which offset comes next. What lies there has to be looked
-        at more closely, and may be the end."""
-
-    def read_batches(
-        self,
-        kind: type[Batch],
-        batches: memoryview,
-        position: int,
-        next_offset: int,
-        check_crc: bool,
-        count_max: int,
-        /,
-    ) -> list[Batch]:
-        """Sound batches as RecordBatch, which is the kind, up to so many; what follows them has
-        to be looked at more closely, and may be the end."""
 
     def ColumnDecoder(self, wanted: int, rows_max: int, bytes_max: int, /) -> ColumnDecoder: ...

@@ -28,6 +28,7 @@ from tidelog.log.results import DamagedSegment
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.wire.batch import TRANSACTIONAL
 
+OFFSETS = f"{0:020d}.index"
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150)
 
 
@@ -408,3 +409,66 @@ def test_a_batch_larger_than_what_is_read_at_once(monkeypatch):
     monkeypatch.setattr("tidelog.log.walk.READ_BYTES", 100)
     log = sample()
     assert state(open_log(log.disk.copy(), SMALL)) == state(log)
+
+
+@pytest.mark.parametrize("read_bytes", [100, 700, 5000, 1 << 20])
+def test_many_batches_summed_up_come_to_what_appending_came_to(monkeypatch, read_bytes):
+    monkeypatch.setattr("tidelog.log.walk.READ_BYTES", read_bytes)
+    config = LogConfig(index_interval_bytes=400)
+    log = open_log(config=config)
+    due = dict.fromkeys(range(4), 0)
+    for i in range(600):
+        # Times rise and fall; one producer has a new epoch now and then.
+        producer_id = i % 4
+        epoch = i // 96 if producer_id == 1 else 0
+        if i % 96 < 4 and producer_id == 1:
+            due[producer_id] = 0
+        batch = built(
+            1 + i % 3,
+            timestamp=WALL_MS + 40 * (i % 90) + i,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=due[producer_id],
+            attributes=TRANSACTIONAL if i % 50 == 0 else 0,
+        )
+        append(log, batch, epoch=i // 100)
+        due[producer_id] += 1 + i % 3
+        if i % 50 == 0:
+            log.append_built(marker(producer_id, commit=i % 100 == 0, epoch=epoch), i // 100, NOW)
+    again = open_log(log.disk.copy(), config)
+    assert state(again) == state(log)
+    assert segment_state(again) == segment_state(log)
+
+
+def segment_state(log):
+    """What is known of its last one beside the files."""
+    active = log.segments.active
+    places = list(zip(active.recent_last_offsets, active.recent_positions, strict=True))
+    assert len(places) >= 128
+    return (
+        active.offset_index.to_bytes(),
+        active.time_index.to_bytes(),
+        active.bytes_since_index_entry,
+        active.first_timestamp,
+        (active.max_timestamp, active.max_timestamp_offset),
+        places[-128:],
+        [tuple(one) for one in active.aborted],
+    )
+
+
+def test_an_index_file_from_before_is_continued_or_made_anew():
+    config = LogConfig(index_interval_bytes=150)
+    log = open_log(config=config)
+    for i in range(20):
+        append(log, produced(1, 0, i))
+    again = open_log(log.disk, config)
+    begun = index_files(log.disk)
+    for i in range(20, 40):
+        append(again, produced(1, 0, i))
+    third = open_log(log.disk, config)
+    assert third.segments.active.offset_index.to_bytes().startswith(begun[OFFSETS])
+    assert index_files(log.disk)[OFFSETS] == third.segments.active.offset_index.to_bytes()
+    assert len(index_files(log.disk)[OFFSETS]) > len(begun[OFFSETS])
+    damage(log.disk, OFFSETS, 3, b"\xff")
+    assert open_log(log.disk, config).log_end_offset == 40
+    assert index_files(log.disk)[OFFSETS] == third.segments.active.offset_index.to_bytes()

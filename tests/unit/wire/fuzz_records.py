@@ -20,6 +20,7 @@ from tidelog.wire.batch import RecordBatch
 from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.headers import RequestHeader
 from tidelog.wire.messages import produce
+from tidelog.wire.records_batches_types import RunState
 from tidelog.wire.records_types import (
     BinaryColumn,
     Columns,
@@ -87,6 +88,10 @@ def feed(module: RecordsModule, block: bytes, count: int, rng: random.Random) ->
     decoder.feed_plain(exact(log), rng.choice([0, 3, len(log) + 1]), 0, 0, 1000, 0, False)
     module.skip_batches(exact(log), 0, 0, 0, False)
     module.read_batches(RecordBatch, memoryview(exact(log)), 0, 0, False, 9)
+    for part in (batch, batch + batch[: rng.randrange(len(batch))], log):
+        state, kept_max = RunState(0, -1, 0, -1), (rng.randrange(3), rng.randrange(3))
+        view = memoryview(exact(part))
+        module.sum_up_batches(RecordBatch, view, 0, -1, 1000, 0, 50, state, kept_max)
     encode(module, decoder.take())
 
 

@@ -25,6 +25,7 @@ from tidelog.wire.batch import (
 from tidelog.wire.batch_builder import assemble_batch
 from tidelog.wire.batch_reader import Record
 from tidelog.wire.compression import Compression
+from tidelog.wire.records_batches_types import BatchRun, RunState
 from tidelog.wire.records_types import Column, ColumnDecoder, RecordsModule
 
 APPENDED_MS = 77
@@ -223,6 +224,75 @@ def test_columns_stay_what_they_were_while_others_are_decoded(module: RecordsMod
     assert [rows_of(columns) for columns in kept] == [at(n * 10) for n in (0, 2, 3, 4, 5)]
 
 
+def sum_up(
+    module: RecordsModule,
+    log: bytes | bytearray,
+    *,
+    next_offset_max: int = FAR,
+    attributes: int = 0,
+) -> tuple[BatchRun, list[RecordBatch]]:
+    state = RunState(unindexed_bytes=0, max_timestamp=-1, max_timestamp_offset=0, leader_epoch=-1)
+    return module.sum_up_batches(
+        RecordBatch, memoryview(log), 0, 0, next_offset_max, attributes, 150, state, (3, 2)
+    )
+
+
+def many(*producers: tuple[int, int], **more: int) -> bytearray:
+    """A batch of one record by each of these ids and epochs."""
+    log = bytearray()
+    for number, (producer_id, epoch) in enumerate(producers):
+        log += batch(
+            number,
+            [Record(0, 0, None, b"v" * 20, ())],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=number,
+            partition_leader_epoch=number // 4,
+            **more,
+        )
+    return log
+
+
+def test_batches_are_summed_up(module: RecordsModule) -> None:
+    log = many(*[(7, 0)] * 10)
+    size = len(log) // 10
+    run, kept = sum_up(module, log)
+    assert (run.end_position, run.next_offset) == (len(log), 10)
+    assert run.epochs == [(0, 0), (1, 4), (2, 8)]
+    assert run.recent == [(index, index * size) for index in (7, 8, 9)]
+    # After 150 bytes: with the third batch behind an entry, of 90 bytes each.
+    assert [(one.last_offset, one.position) for one in run.entries] == [
+        (index, index * size) for index in (2, 4, 6, 8)
+    ]
+    assert run.entries[0][2:] == (APPENDED_MS, 0)
+    assert run.state == (2 * size, APPENDED_MS, 0, 2)
+    assert [one.base_sequence for one in kept] == [8, 9]
+    assert kept[1].to_view() == log[-size:]
+
+
+def test_of_every_producer_the_last_batches_are_kept(module: RecordsModule) -> None:
+    log = many((7, 0), (7, 0), (8, 0), (7, 0), (-1, -1), (8, 0), (7, 0), (9, 5))
+    assert [one.base_sequence for one in sum_up(module, log)[1]] == [2, 3, 5, 6, 7]
+    # Of another epoch one: what lies before it is forgotten with it.
+    log = many((7, 0), (7, 0), (7, 1), (8, 3), (7, 2), (8, 2))
+    assert [one.base_sequence for one in sum_up(module, log)[1]] == [2, 3, 4, 5]
+
+
+def test_a_sum_ends_where_something_is_unusual(module: RecordsModule) -> None:
+    first, second = many((7, 0), (7, 0)), many((7, 0))
+    damaged = bytearray(first)
+    damaged[-1] ^= 1
+    size = len(second)
+    assert sum_up(module, damaged)[0].end_position == size
+    assert sum_up(module, first[:-1])[0].end_position == size
+    assert sum_up(module, first + second)[0].next_offset == 2, "offsets rise"
+    assert sum_up(module, first, next_offset_max=0)[0].next_offset == 1
+    transactional = many((7, 0), attributes=TRANSACTIONAL)
+    assert sum_up(module, transactional)[0].next_offset == 1
+    run, kept = sum_up(module, transactional, attributes=TRANSACTIONAL | CONTROL)
+    assert (run.end_position, run.entries, run.recent, kept) == (0, [], [], [])
+
+
 @examples(300)
 @given(
     st.lists(hostile_blocks(), max_size=3),
@@ -259,5 +329,6 @@ def test_both_implementations_agree(
             answers.append((position, next_offset, decoder.rows, decoder.take()))
         answers.append(module.skip_batches(log, 0, 0, attributes, check_crc))
         answers.append(module.read_batches(RecordBatch, memoryview(log), 0, 0, check_crc, 3))
+        answers.append(sum_up(module, log, next_offset_max=end_offset, attributes=attributes))
         said.append(answers)
     assert said[0] == said[1]
