@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.alter_isr import AlterIsr
 from tidelog.broker.automatic_topics import AutomaticTopics
+from tidelog.broker.checkpoints import Checkpoints
 from tidelog.broker.directory_reports import DirectoryReports
 from tidelog.broker.fetch_session import FetchSessions
 from tidelog.broker.fetcher import Fetchers
@@ -15,7 +16,6 @@ from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
-from tidelog.broker.recovery_points import RecoveryPoints
 from tidelog.broker.replication_quota import ReplicationQuotas
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
@@ -72,7 +72,7 @@ class Broker:
         self.hosting = Hosting(self)
         self.alter_isr = AlterIsr(self)
         self.fetchers = Fetchers(self)
-        self.recovery_points = RecoveryPoints(self)
+        self.checkpoints = Checkpoints(self)
         self.quotas = ReplicationQuotas()
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)

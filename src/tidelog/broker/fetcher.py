@@ -314,7 +314,7 @@ class Fetcher:
                 self._wake_at(now.monotonic_ms)
 
         if log_dir is not None:
-            self._broker.recovery_points.write(log_dir, now, written, partition.log)
+            self._broker.checkpoints.write(log_dir, now, written, partition.log)
 
     def _wake_at(self, time_ms: int) -> None:
         if self._timer_ms is None or time_ms < self._timer_ms:

@@ -189,7 +189,7 @@ class Hosting:
             # Made once no checkpoint tells of another one of its name.
             self._changed[topic.topic_id, index] = None
             self._must_wait = True
-            broker.recovery_points.write(log_dir, now, self._begin_to_follow)
+            broker.checkpoints.write(log_dir, now, self._begin_to_follow)
             return None
         config = log_config(broker.image.topic_configs(topic.name), broker.config)
         try:

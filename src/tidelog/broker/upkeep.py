@@ -47,7 +47,7 @@ class Upkeep:
 
     def _write(self, checkpoint: str, now: Now) -> None:
         for log_dir in self._broker.log_dirs.online:
-            self._broker.recovery_points.write(log_dir, now, name=checkpoint)
+            self._broker.checkpoints.write(log_dir, now, name=checkpoint)
 
     def _begin_retention(self, now: Now) -> None:
         self._broker.jobs.add(self._retain(now), now)

@@ -65,7 +65,7 @@ class Wanted:
         self.called += other.called
 
 
-class RecoveryPoints:
+class Checkpoints:
     """One write of a directory's checkpoints at a time: the last one counts."""
 
     def __init__(self, broker: Broker) -> None:
