@@ -177,8 +177,9 @@ def command(verify: bool, **options: Any) -> None:
         raise click.UsageError("--against-brokers goes with --verify")
     with _errors_of_one_line():
         if verify:
-            from tidelog.cli.pipeline_verify import verify_archive
+            from tidelog.cli.pipeline_verify import refuse_unused, verify_archive
 
+            refuse_unused(click.get_current_context(), wanted)
             verify_archive(wanted)
         else:
             _archive(wanted)

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tidelog.cli.connect import connected
 from tidelog.cli.properties import parse_assignments
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
     from tidelog.spark.pipelines.tasks import Run
 
 PROBLEMS_SHOWN = 20
+USED = frozenset({"to", "table_format", "verify", "against_brokers", "master", "as_json"})
+CONNECTION = frozenset({"bootstrap_server", "command_config", "command_property"})
+
+
+def refuse_unused(context: click.Context, wanted: Wanted) -> None:
+    """UsageError for an option that --verify would ignore."""
+    for parameter in context.command.params:
+        name, option = parameter.name or "", parameter.opts[0]
+        if name in USED or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if name == "conf":
+            if wanted.master is None:
+                raise click.UsageError(
+                    "--conf goes with --master, without which --verify runs here"
+                )
+        elif name in CONNECTION:
+            if not wanted.against_brokers:
+                raise click.UsageError(f"{option} goes with --against-brokers: no broker is asked")
+        else:
+            raise click.UsageError(
+                f"{option} does not go with --verify, which reads all of a table"
+            )
 
 
 def verify_archive(wanted: Wanted) -> None:
@@ -89,7 +112,8 @@ def _say(verified: Verified, compared: int | None, as_json: bool) -> None:
     if verified.problems:
         click.echo(f"NOT proven: {len(verified.problems)} problems", err=True)
         return
-    brokers = "" if compared is None else f"; {compared:,} ranges equal the brokers'"
+    ranges = sum(covered.ranges for covered in verified.coverage.values())
+    brokers = "" if compared is None else f"; {compared:,} of {ranges:,} ranges equal the brokers'"
     click.echo(
         f"proven: no gap, no record twice, every row as it was archived, in {verified.batches:,} "
         f"batches, {verified.files:,} files, {verified.size:,} bytes{brokers}"

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from tests.unit.spark.topics import Topics
 
 from tidelog.client import TopicPartition
-from tidelog.spark.pipelines import archive_rows
+from tidelog.spark.pipelines import archive_rows, archive_verify
 from tidelog.spark.pipelines.archive import Archive, ArchiveOptions
 from tidelog.spark.pipelines.archive_commit import MalformedCommit, commit_from_json
 from tidelog.spark.pipelines.archive_rows import COLUMNS, RowsDigest
@@ -445,6 +445,57 @@ def test_a_delta_table_that_was_optimized_is_still_proven(archived, kind):
     assert any("rows of [5, 10)" in problem for problem in proven(archived))
 
 
+def optimized(topics: Topics, path: Path, topic: str, records: int) -> Any:
+    from deltalake import DeltaTable
+
+    topics.create(topic)
+    for start in range(0, records, 100):
+        topics.fill(topic, range(start, start + 100))
+    archive(options(topics, topic, offsets_per_file=records // 2), path, "delta")
+    table = DeltaTable(path)
+    table.optimize.z_order(["value"])
+    return table
+
+
+def test_of_an_optimized_table_a_window_at_a_time_is_held(topics, tmp_path, monkeypatch):
+    """Its rows are in another order, and all rows of a range need not fit into memory."""
+    optimized(topics, tmp_path / "t", "windows", 2000)
+    sizes = []
+
+    class Spy(RowsDigest):
+        def add(self, batch: pa.RecordBatch) -> None:
+            sizes.append(batch.num_rows)
+            super().add(batch)
+
+    monkeypatch.setattr(archive_verify, "RowsDigest", Spy)
+    assert proven(tmp_path / "t") == []
+    assert sizes == [1000, 1000]
+    sizes.clear()
+    monkeypatch.setattr(archive_verify, "WINDOW_BYTES", 2_000)
+    assert proven(tmp_path / "t") == []
+    assert sum(sizes) == 2000
+    assert max(sizes) <= 200
+
+
+def test_an_optimized_table_that_cannot_be_read_is_a_finding(topics, tmp_path):
+    table = optimized(topics, tmp_path / "t", "unreadable", 200)
+    (path,) = (tmp_path / "t" / uri.rpartition("/")[2] for uri in table.file_uris())
+    whole = path.read_bytes()
+    for content in (b"no Parquet", whole[:200] + b"\0" * 200 + whole[400:]):
+        path.write_bytes(content)
+        assert any("cannot be read" in problem for problem in proven(tmp_path / "t"))
+    path.unlink()
+    assert any("cannot be read" in problem for problem in proven(tmp_path / "t"))
+
+
+def test_a_delta_log_that_cannot_be_read_is_said(topics, tmp_path):
+    optimized(topics, tmp_path / "t", "logless", 200)
+    for entry in (tmp_path / "t/_delta_log").glob("*.json"):
+        entry.write_text("{")
+    with pytest.raises(NotAnArchive, match="is no sound Delta table"):
+        proven(tmp_path / "t")
+
+
 def test_the_brokers_are_asked_again(archived, topics, tmp_path):
     topic = next(iter(open_table(str(archived), None).commits())).ranges[0].topic
     strict = replace(options(topics, topic).source, columns=COLUMNS)
@@ -457,6 +508,11 @@ def test_the_brokers_are_asked_again(archived, topics, tmp_path):
         topics.fill(topic, range(100, 110), partition)
     count, problems = compare_with_brokers(table, strict, earliest, run_here)
     assert (count, len(problems)) == (4, 4)
+    gone = dict.fromkeys(earliest, 10)
+    assert compare_with_brokers(table, strict, gone, run_here) == (
+        0,
+        ["the brokers hold none of 4 ranges any more: nothing was compared"],
+    )
 
 
 def test_equal_rows_have_an_equal_digest_however_they_are_cut():

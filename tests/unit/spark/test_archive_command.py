@@ -91,6 +91,36 @@ def test_a_whole_table_is_proven(topics, table):
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.output)
     assert (found["proven"], found["ranges_compared_with_brokers"]) == (True, 1)
+    answer = run("--to", str(table), "--verify", "--against-brokers", *servers)
+    assert "1 of 1 ranges equal the brokers'" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--topic", "a"), "--topic does not go with --verify, which reads all of a table"),
+        (("--topic-pattern", "a"), "--topic-pattern does not go with --verify"),
+        (("--once",), "--once does not go with --verify"),
+        (("--isolation-level", "read_committed"), "--isolation-level does not go with --verify"),
+        (("--conf", "a=b"), "--conf goes with --master"),
+        (("--bootstrap-server", "a:1"), "--bootstrap-server goes with --against-brokers"),
+        (("--command-property", "a=1"), "--command-property goes with --against-brokers"),
+        (("--format", "delta"), "is an archive in the format parquet, not delta"),
+    ],
+)
+def test_what_verify_would_ignore_is_refused(table, given, message):
+    answer = run("--to", str(table), "--verify", *given)
+    assert answer.exit_code in (1, 2)
+    assert message in " ".join(answer.output.split())
+
+
+def test_brokers_that_hold_nothing_any_more_prove_nothing(topics, table):
+    topic = next(iter(open_table(str(table), None).commits())).ranges[0].topic
+    topics.cut(topic, 10)
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    answer = run("--to", str(table), "--verify", "--against-brokers", *servers)
+    assert answer.exit_code == 1
+    assert "the brokers hold none of 1 ranges any more: nothing was compared" in answer.output
 
 
 def test_a_broken_table_is_not(table):

@@ -52,7 +52,13 @@ class DeltaArchive(TableDirectory):
                 self.disk.remove(f"{self.path}/{name}")
 
     def _table(self) -> DeltaTable | None:
-        return DeltaTable(self.path) if self.disk.exists(f"{self.path}/{DELTA_LOG}") else None
+        """Raises NotAnArchive where its log cannot be read."""
+        if not self.disk.exists(f"{self.path}/{DELTA_LOG}"):
+            return None
+        try:
+            return DeltaTable(self.path)
+        except DeltaError as error:
+            raise NotAnArchive(f"{self.path} is no sound Delta table: {error}") from error
 
     def last_commit(self) -> Commit | None:
         table = self._table()
