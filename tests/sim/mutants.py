@@ -46,8 +46,8 @@ ALL = (
         ),
         (
             "broker.followed",
-            "            own.leader_epochs.latest,\n",
-            "            -1,\n",
+            "epoch, latest = self.leader_epoch, own.leader_epochs.latest",
+            "epoch, latest = self.leader_epoch, -1",
         ),
     ),
     mutant(
@@ -121,11 +121,10 @@ ALL = (
         4,
         (
             "broker.fetch_session",
-            "                fetched = self.partitions.setdefault(fetched.key, fetched)\n"
+            "                    self.partitions[key] = fetched\n"
             "                fetched.update(asked)\n",
-            "                if fetched.key not in self.partitions:\n"
-            "                    fetched.update(asked)\n"
-            "                fetched = self.partitions.setdefault(fetched.key, fetched)\n",
+            "                    self.partitions[key] = fetched\n"
+            "                    fetched.update(asked)\n",
         ),
     ),
     mutant(

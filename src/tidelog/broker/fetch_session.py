@@ -134,15 +134,18 @@ class FetchSession:
     def update(self, request: FetchRequest) -> None:
         """Take in the partitions that a request names, and let go of those that it forgets."""
         for topic in request.topics:
+            topic_id = topic.topic_id
+            name: str | Uuid = topic.topic if topic_id == ZERO_UUID else topic_id
             for asked in topic.partitions:
-                fetched = FetchedPartition(self, topic.topic, topic.topic_id, asked.partition)
-                fetched = self.partitions.setdefault(fetched.key, fetched)
+                key = name, asked.partition
+                fetched = self.partitions.get(key)
+                if fetched is None:
+                    fetched = FetchedPartition(self, topic.topic, topic_id, asked.partition)
+                    self.partitions[key] = fetched
                 fetched.update(asked)
                 self.changed[fetched] = None
         for forgotten in request.forgotten_topics_data:
-            name: str | Uuid = (
-                forgotten.topic if forgotten.topic_id == ZERO_UUID else forgotten.topic_id
-            )
+            name = forgotten.topic if forgotten.topic_id == ZERO_UUID else forgotten.topic_id
             for index in forgotten.partitions:
                 self._drop((name, index))
 

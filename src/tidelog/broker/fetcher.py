@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from tidelog.broker.fetcher_session import Answers, FetcherSession, Key
@@ -42,12 +42,8 @@ ANSWER_COST = 30
 """Microseconds for a partition without its records (slices.py)."""
 
 
-class Learned(NamedTuple):
-    """What the leader told of a partition besides records."""
-
-    key: Key
-    followed: Followed
-    data: PartitionData
+Learned = tuple[Key, Followed, PartitionData]
+"""What the leader told of a partition besides records."""
 
 
 class Fetcher:
@@ -67,6 +63,8 @@ class Fetcher:
         self._is_busy = False
         """A request is under way, or its answer is being taken in."""
         self._peer: Peer | None = None
+        self._brokers: object = None
+        """As they were when that one was found."""
         self._timer_ms: int | None = None
         self._interrupt_ms: int | None = None
         self._is_interrupting = False
@@ -122,9 +120,9 @@ class Fetcher:
         session, followed = self._session, self._followed
         keys = list(followed if session.is_full else self._changed)
         later = keys[NAMED_MAX:]
-        self._changed = dict.fromkeys(later)
+        self._changed = dict.fromkeys(later) if later else {}
         topics, forgotten = session.tell(
-            (key, followed[key].wanted if key in followed else None) for key in keys[:NAMED_MAX]
+            [(key, followed[key].wanted if key in followed else None) for key in keys[:NAMED_MAX]]
         )
         if session.told or forgotten:
             config = self._broker.config
@@ -149,19 +147,27 @@ class Fetcher:
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now
     ) -> None:
         broker = self._broker
-        leader = broker.image.brokers.get(self.leader_id)
-        point = None if leader is None else leader.endpoint(broker.config.inter_broker_name)
-        if point is None or broker.broker_epoch < 0:
+        if broker.metadata.image.brokers is not self._brokers or self._peer is None:
+            self._find_leader(now)
+        if self._peer is None or broker.broker_epoch < 0:
             # Not before we are registered: the leader must know which process it is that fetches.
             self._failed(now)
             return
-        client_id = f"broker-{broker.node_id}-fetcher-{self.index}"
-        peer = broker.runtime.peers.peer(point.host, point.port, client_id)
-        if self._peer is not None and self._peer is not peer:
-            self._peer.close(now)
-        self._peer = peer
         self._is_busy = True
-        peer.send(request, then, now, broker.config.replica_socket_timeout_ms)
+        self._peer.send(request, then, now, broker.config.replica_socket_timeout_ms)
+
+    def _find_leader(self, now: Now) -> None:
+        """It may have another address, or none."""
+        broker = self._broker
+        self._brokers = broker.metadata.image.brokers
+        leader = self._brokers.get(self.leader_id)
+        point = None if leader is None else leader.endpoint(broker.config.inter_broker_name)
+        client_id = f"broker-{broker.node_id}-fetcher-{self.index}"
+        before, self._peer = self._peer, None
+        if point is not None:
+            self._peer = broker.runtime.peers.peer(point.host, point.port, client_id)
+        if before is not None and before is not self._peer:
+            before.close(now)
 
     def _interrupt(self, now: Now) -> None:
         """Somebody is to be followed who was not there when the request left that now waits for
@@ -235,14 +241,16 @@ class Fetcher:
         is_news = not is_good or len(records) or own.log_start_offset != told.log_start_offset
         if is_news and self._followed.get(key) is followed:
             self._note(key, now)
-        return Learned(key, followed, data) if is_good else None
+        return (key, followed, data) if is_good else None
 
     def _finish(self, taken: list[Learned | None], now: Now) -> None:
         """The next request leaves first: others wait for what it acknowledges."""
         self._ask(now)
         for learned in taken:
-            if learned is not None and self._followed.get(learned.key) is learned.followed:
-                learned.followed.learned(learned.data)
+            if learned is not None:
+                key, followed, data = learned
+                if self._followed.get(key) is followed:
+                    followed.learned(data)
 
     # Out of range.
 
@@ -372,5 +380,7 @@ def _records(data: PartitionData) -> memoryview | bytes | bytearray:
 
 
 def _is_small(answers: Answers) -> bool:
-    size = sum(len(_records(data)) for _, data in answers)
+    size = 0
+    for _, data in answers:
+        size += len(_records(data))
     return size <= AT_ONCE_BYTES_MAX and len(answers) <= AT_ONCE_MAX

@@ -34,16 +34,6 @@ class Wanted(NamedTuple):
     log_start_offset: Offset
     partition_max_bytes: int
 
-    def of(self, index: int) -> FetchPartition:
-        return FetchPartition(
-            partition=index,
-            current_leader_epoch=self.current_leader_epoch,
-            fetch_offset=self.fetch_offset,
-            last_fetched_epoch=self.last_fetched_epoch,
-            log_start_offset=self.log_start_offset,
-            partition_max_bytes=self.partition_max_bytes,
-        )
-
 
 class FetcherSession:
     """What the leader knows of us. Without a session it is told all each time."""
@@ -72,26 +62,34 @@ class FetcherSession:
         wanted any more; of all that are wanted, if it is a full one."""
         if self.is_full:
             self.told = {}
+        told = self.told
         named: dict[Uuid, list[FetchPartition]] = {}
         forgotten: dict[Uuid, list[int]] = {}
         for key, want in wanted:
             topic_id, index = key
             if want is None:
-                if self.told.pop(key, None) is not None:
+                if told.pop(key, None) is not None:
                     forgotten.setdefault(topic_id, []).append(index)
-            elif self.told.get(key) != want:
-                self.told[key] = want
-                named.setdefault(topic_id, []).append(want.of(index))
-        return (
-            tuple(
-                FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
-                for topic_id, partitions in named.items()
-            ),
-            tuple(
-                ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes))
-                for topic_id, indexes in forgotten.items()
-            ),
-        )
+            elif told.get(key) != want:
+                told[key] = want
+                asked = FetchPartition(
+                    partition=index,
+                    current_leader_epoch=want.current_leader_epoch,
+                    fetch_offset=want.fetch_offset,
+                    last_fetched_epoch=want.last_fetched_epoch,
+                    log_start_offset=want.log_start_offset,
+                    partition_max_bytes=want.partition_max_bytes,
+                )
+                named.setdefault(topic_id, []).append(asked)
+        topics = [
+            FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in named.items()
+        ]
+        no_more = [
+            ForgottenTopic(topic_id=topic_id, partitions=tuple(indexes))
+            for topic_id, indexes in forgotten.items()
+        ]
+        return tuple(topics), tuple(no_more)
 
     def refused(self, error: ErrorCode) -> None:
         """The whole request was."""
@@ -102,18 +100,21 @@ class FetcherSession:
     ) -> Answers | None:
         """What the leader says of each partition; None if it speaks of others than it was asked
         for: then nothing of it counts."""
-        answers = [
-            ((topic.topic_id, data.partition_index), data)
-            for topic in topics
-            for data in topic.partitions
-        ]
-        is_complete = not self.is_full or len(answers) == len(self.told)
-        if not is_complete or any(key not in self.told for key, _ in answers):
+        is_full, told = self.is_full, self.told
+        answers: Answers = []
+        for topic in topics:
+            for data in topic.partitions:
+                key = topic.topic_id, data.partition_index
+                if key not in told:
+                    self.restart()
+                    return None
+                answers.append((key, data))
+        if is_full and len(answers) != len(told):
             self.restart()
             return None
         if session_id == NO_SESSION:
             self.restart(is_unknown=True)
-        elif self.is_full:
+        elif is_full:
             self.id, self.epoch = session_id, 1
         else:
             self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
 log = logging.getLogger("tidelog.fetcher")
+_new = tuple.__new__
 
 FIRST_DELAY_MS = 20
 """Doubled with each failure, up to replica.fetch.backoff.ms: after an election the leader most
@@ -74,19 +75,18 @@ class Followed:
         if self.state is not State.FETCHING:
             return None
         own = self.partition.log
-        return Wanted(
-            own.log_end_offset,
-            self.leader_epoch,
-            own.leader_epochs.latest,
-            own.log_start_offset,
-            self._bytes_max,
+        epoch, latest = self.leader_epoch, own.leader_epochs.latest
+        # Without the named tuple's own constructor: this is done for every batch.
+        return _new(
+            Wanted, (own.log_end_offset, epoch, latest, own.log_start_offset, self._bytes_max)
         )
 
     def is_waiting_for(self, told: Wanted) -> bool:
         """Whether the answer to what was asked is of use."""
-        return self.state is State.FETCHING and told[:2] == (
-            self.partition.log.log_end_offset,
-            self.leader_epoch,
+        return (
+            self.state is State.FETCHING
+            and told.fetch_offset == self.partition.log.log_end_offset
+            and told.current_leader_epoch == self.leader_epoch
         )
 
     def delay(self, backoff_ms: int, now: Now) -> None:

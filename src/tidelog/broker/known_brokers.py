@@ -15,10 +15,10 @@ class KnownBrokers:
         self._broker = broker
 
     def broker_epoch(self, broker_id: int, /) -> int:
-        return self._broker.image.broker_epoch(broker_id)
+        return self._broker.metadata.image.broker_epoch(broker_id)
 
     def is_active(self, broker_id: int, /) -> bool:
-        return self._broker.image.is_active(broker_id)
+        return self._broker.metadata.image.is_active(broker_id)
 
     def is_alive(self, broker_id: int, /) -> bool:
-        return self._broker.image.is_alive(broker_id)
+        return self._broker.metadata.image.is_alive(broker_id)

@@ -39,7 +39,9 @@ ANY_REPLICA_SINCE = 11
 LEADERS_SINCE = 16
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """With these, and since that version, an answer says who leads instead."""
-NO_LEADER = LeaderIdAndEpoch()
+NO_LEADER = PartitionData.FIELDS["current_leader"].default
+NO_DIVERGENCE = PartitionData.FIELDS["diverging_epoch"].default
+"""The very ones that are not encoded."""
 
 
 class Reading:
@@ -59,7 +61,9 @@ class Reading:
         self.is_committed_only = message.isolation_level == READ_COMMITTED
         self.needs_leader = is_follower or version < ANY_REPLICA_SINCE
         self.rack = None if is_follower else message.rack_id
-        self.leaders = Leaders(broker) if version >= LEADERS_SINCE else None
+        self.names_leaders = version >= LEADERS_SINCE
+        self.leaders: Leaders | None = None
+        """Once there is one to name."""
         self.is_full = message.session_epoch <= 0
         self.bytes_max = min(message.max_bytes, broker.config.fetch_max_bytes)
         self.bytes_min = min(message.min_bytes, self.bytes_max)
@@ -68,6 +72,8 @@ class Reading:
         self.must_answer = False
         self.is_over_quota = False
         """Replicas that lag get nothing at the moment, if their topic says so."""
+        self.is_known = False
+        """Whether it is a follower's, and of the process that the metadata knows."""
         self._now_ms = 0
 
     @property
@@ -94,8 +100,11 @@ class Reading:
     def _begin(self, now: Now) -> None:
         self.found, self.bytes, self.must_answer = [], 0, False
         if self.is_follower:
+            broker, replica = self.broker, self.replica
             self._now_ms = now.monotonic_ms
-            self.is_over_quota = self.broker.quotas.leader.wait_ms(self._now_ms) > 0
+            self.is_over_quota = broker.quotas.leader.wait_ms(self._now_ms) > 0
+            epoch = broker.metadata.image.broker_epoch(replica.replica_id)
+            self.is_known = replica.replica_epoch == epoch
 
     def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.leader_replication_throttled_replicas
@@ -166,12 +175,13 @@ class Reading:
         self._tell(self.found, topics)
         if self.session.id == NO_SESSION:
             self.session.close()
+        responses = [
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
+            for (name, topic_id), partitions in topics.items()
+        ]
         return FetchResponse(
             session_id=self.session.id,
-            responses=tuple(
-                FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(partitions))
-                for (name, topic_id), partitions in topics.items()
-            ),
+            responses=tuple(responses),
             node_endpoints=() if self.leaders is None else self.leaders.endpoints(NodeEndpoint),
         )
 
@@ -212,6 +222,10 @@ class Reading:
         return partition.high_watermark
 
     def _read(self, fetched: FetchedPartition, now: Now) -> PartitionData:
+        if self.is_known:
+            data = self._read_for_follower(fetched)
+            if data is not None:
+                return data
         partition = self.broker.hosted(fetched.topic, fetched.topic_id, fetched.index, now)
         if isinstance(partition, ErrorCode):
             fetched.watch(None)
@@ -237,11 +251,46 @@ class Reading:
             fetched.watch(None)
             return self._refused(fetched, error)
 
+    def _read_for_follower(self, fetched: FetchedPartition) -> PartitionData | None:
+        """What comes next in the log, where nothing is unusual: the hot path. None says nothing:
+        the general way finds out what it is, and what to say about it."""
+        partition, offset = fetched.partition, fetched.fetch_offset
+        if partition is None or partition.leader_epoch != fetched.current_leader_epoch:
+            return None
+        log, followers = partition.log, partition.followers
+        end_offset = log.log_end_offset
+        if (
+            followers is None
+            or self.replica.replica_id not in followers.remote
+            or self.broker.hosting.by_id.get((fetched.topic_id, fetched.index)) is not partition
+            or log.leader_epochs.latest != fetched.last_fetched_epoch
+            or not log.log_start_offset <= offset <= end_offset
+            or self.is_over_quota
+        ):
+            return None
+        records: Any = b""
+        if offset < end_offset:
+            room = max(0, min(fetched.max_bytes, self.bytes_max - self.bytes))
+            try:
+                found = log.read(offset, end_offset, room, at_least_one=self.bytes == 0)
+            except (OSError, DamagedSegment, OffsetOutOfRange):
+                return None
+            records = b"" if found is None else found
+        return PartitionData(
+            partition_index=fetched.index,
+            error_code=0,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=records,
+        )
+
     def _read_log(self, fetched: FetchedPartition, partition: Partition) -> PartitionData:
         log, offset = partition.log, fetched.fetch_offset
         if offset < log.log_start_offset:
             return self._refused(fetched, ErrorCode.OFFSET_OUT_OF_RANGE)
-        diverging = EpochEndOffset()
+        diverging = NO_DIVERGENCE
         if fetched.last_fetched_epoch >= 0:
             epoch, end_offset = log.end_offset_for_epoch(fetched.last_fetched_epoch)
             if epoch < 0:
@@ -298,7 +347,8 @@ class Reading:
 
     def _refused(self, fetched: FetchedPartition, error: ErrorCode) -> PartitionData:
         leader = NO_LEADER
-        if self.leaders is not None and error in MOVED:
+        if self.names_leaders and error in MOVED:
+            self.leaders = self.leaders or Leaders(self.broker)
             found = self.leaders.find(fetched.topic, fetched.topic_id, fetched.index)
             leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
         return PartitionData(

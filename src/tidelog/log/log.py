@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from itertools import takewhile
 
 from tidelog.env import Disk, DiskFull, FileSlice, Now, Rng
 from tidelog.errors import ErrorCode
@@ -26,12 +25,11 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.timestamps import find_max_timestamp, find_timestamp
 from tidelog.log.txn_index import AbortedTransaction
+from tidelog.log.walk import sound_batches
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.batch import (
     LENGTH_END,
     NO_TIMESTAMP,
-    BatchWalk,
-    FlawKind,
     RecordBatch,
     TimestampType,
     assign_offset,
@@ -186,10 +184,7 @@ class Log:
         """What a leader's log holds, gaps and all; left out is an incomplete batch at the end,
         and from the first batch of a later epoch on everything: who wrote that is not our leader
         yet. Returns the new last offset. Raises CorruptBatch, DiskFull."""
-        walk = BatchWalk(batches, next_offset_min=self.log_end_offset)
-        whole = list(takewhile(lambda b: b.partition_leader_epoch <= leader_epoch_max, walk))
-        if walk.flaw is not None and walk.flaw.kind is not FlawKind.INCOMPLETE:
-            raise CorruptBatch(walk.flaw.kind, walk.next_offset - 1)
+        whole = sound_batches(batches, self.log_end_offset, leader_epoch_max)
         start = 0
         chunk: list[RecordBatch] = []
         for batch in whole:
@@ -206,12 +201,13 @@ class Log:
     def _append_sound(self, data: memoryview, batches: list[RecordBatch], now: Now) -> None:
         first, last = batches[0], batches[-1]
         assert first.base_offset >= self.log_end_offset
-        max_timestamp = max(batch.max_timestamp for batch in batches)
-        if not self.segments.active.has_room(
-            len(data), last.last_offset, max_timestamp, now.wall_ms
-        ):
-            self.roll(first.base_offset, now)
+        max_timestamp = first.max_timestamp
+        if last is not first:
+            max_timestamp = max([batch.max_timestamp for batch in batches])
         segment = self.segments.active
+        if not segment.has_room(len(data), last.last_offset, max_timestamp, now.wall_ms):
+            self.roll(first.base_offset, now)
+            segment = self.segments.active
         segment.append_chunk(data, batches)
         for batch in batches:
             if batch.partition_leader_epoch > self.leader_epochs.latest:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
+from tidelog.log.results import CorruptBatch
 from tidelog.log.segment import RECENT_BATCHES_MAX, RELATIVE_OFFSET_MAX, Segment
 from tidelog.types import Offset
+from tidelog.wire import records
 from tidelog.wire.batch import (
     HEADER,
     MAGIC,
@@ -17,6 +20,8 @@ from tidelog.wire.batch import (
 )
 from tidelog.wire.records_batches_types import BatchRun, RunState
 
+BATCHES_MAX = 1 << 16
+"""Of one answer that are looked at in one go: more than fit into a usual one."""
 READ_BYTES = 1 << 20
 """Read at once; more where a batch is larger."""
 SECTOR_BYTES = 512
@@ -69,6 +74,24 @@ class SegmentWalk:
             return  # one by one, then, up to the flaw
         self._walk.position, self._walk.next_offset = position, next_offset
         self.position, self.next_offset = self._chunk_position + position, next_offset
+
+
+def sound_batches(
+    batches: memoryview, next_offset_min: Offset, leader_epoch_max: int
+) -> list[RecordBatch]:
+    """Those of a leader's answer that a follower may append (`Log.append_as_follower`)."""
+    found = records.read_batches(RecordBatch, batches, 0, next_offset_min, True, BATCHES_MAX)
+    if found and found[-1].end_position == len(batches):  # the usual case
+        for batch in found:
+            if batch.partition_leader_epoch > leader_epoch_max:
+                break
+        else:
+            return found
+    walk = BatchWalk(batches, next_offset_min=next_offset_min)
+    whole = list(takewhile(lambda b: b.partition_leader_epoch <= leader_epoch_max, walk))
+    if walk.flaw is not None and walk.flaw.kind is not FlawKind.INCOMPLETE:
+        raise CorruptBatch(walk.flaw.kind, walk.next_offset - 1)
+    return whole
 
 
 def run_state(segment: Segment, leader_epoch: int) -> RunState:

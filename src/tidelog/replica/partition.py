@@ -53,6 +53,7 @@ class Partition:
         "leader_id",
         "log",
         "low_watermark_awaited",
+        "min_isr",
         "node_id",
         "partition_epoch",
         "produce_rules",
@@ -90,6 +91,8 @@ class Partition:
         """Of the epoch that it leads. Until the high watermark is there nobody knows where the
         leader before had it."""
         self.replicas: tuple[int, ...] = ()
+        self.min_isr = 0
+        """How many must be in sync: no more than there are."""
         self.followers: Followers | None = None
         """What a leader knows of the others; None if there are none, or it does not lead."""
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
@@ -126,11 +129,6 @@ class Partition:
         return self.isr if self.followers is None else self.followers.maximal
 
     @property
-    def min_isr(self) -> int:
-        """How many must be in sync: no more than there are."""
-        return min(self.log.config.min_insync_replicas, len(self.replicas))
-
-    @property
     def is_under_min_isr(self) -> bool:
         return self.followers is not None and len(self.followers.committed) < self.min_isr
 
@@ -142,6 +140,8 @@ class Partition:
     @property
     def last_stable_offset(self) -> Offset:
         """Where a read_committed reader stops: the first open transaction, or the end."""
+        if self.log.producers.first_unstable_offset is None:
+            return self.high_watermark
         first_unstable = self.log.first_unstable_offset
         if first_unstable is None or first_unstable > self.high_watermark:
             return self.high_watermark
@@ -179,7 +179,11 @@ class Partition:
         self.changed()
         return True
 
+    def _count_min_isr(self) -> None:
+        self.min_isr = min(self.log.config.min_insync_replicas, len(self.replicas))
+
     def _assign_followers(self, isr: tuple[int, ...]) -> None:
+        self._count_min_isr()
         if self.replicas == (self.node_id,):
             self.followers = None
         else:
@@ -199,6 +203,7 @@ class Partition:
         is_new_epoch = leader_epoch != self.leader_epoch
         self.leader_id, self.leader_epoch = leader_id, leader_epoch
         self.partition_epoch, self.replicas = partition_epoch, replicas
+        self._count_min_isr()
         self.followers, self.takes_singles = None, False
         self.epoch_start_offset = UNKNOWN
         if is_new_epoch:
@@ -351,6 +356,7 @@ class Partition:
     def reconfigure(self, config: LogConfig, now: Now) -> None:
         """What the topic's configs say now counts from the next append on."""
         self.log.config = config
+        self._count_min_isr()
         self.produce_rules = produce_rules(config)
         self.takes_singles = self.is_leader and is_plain(config)
         self.flushes = config.flushes_by_count
@@ -365,8 +371,9 @@ class Partition:
 
     def _tell_readers(self) -> None:
         """There is more to read."""
-        for watcher in list(self.watchers):
-            watcher.partition_changed()
+        if self.watchers:
+            for watcher in list(self.watchers):
+                watcher.partition_changed()
 
     def _tell_replicas(self) -> None:
         """There is more in the log, committed or not."""

@@ -100,9 +100,15 @@ class Metadata:
         self._writer: SnapshotWriter
 
     @property
-    def image(self) -> MetadataImage:
+    def committed(self) -> MetadataImage:
+        """All of it, with what a transaction may still take back."""
+        return self._committed
+
+    @committed.setter
+    def committed(self, image: MetadataImage) -> None:
+        self._committed = image
+        self.image = image.shown
         """The committed metadata: all that clients may be told."""
-        return self.committed.shown
 
     @property
     def kraft_version(self) -> int:

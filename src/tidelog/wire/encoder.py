@@ -239,7 +239,9 @@ class _EncoderSource(Source):
         for field, value in zip(tagged, values, strict=True):
             self.line(f"{value} = {source}.{field.name}")
             default = self.constant("default", field.default)
-            are_default.append(f"({value} is {default} or {value} == {default})")
+            is_default = self.name("is_default")
+            self.line(f"{is_default} = {value} is {default} or {value} == {default}")
+            are_default.append(is_default)
         with self.block(f"if {' and '.join(are_default)}:"):
             self.line("w(b'\\0')")
         with self.block("else:"):
