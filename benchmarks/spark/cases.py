@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from benchmarks.spark.systems import LARGE, LONG, SMALL, Contestant, Frame, Shape
@@ -33,6 +33,16 @@ class Case(NamedTuple):
     floor: Floor
     yardstick: str = ""
     """The case whose figures of the JVM connector this one is compared with, if not its own."""
+    is_yardstick_only: bool = False
+    """Nobody asked for it but a case that is compared with it."""
+
+    def among(self, taking_part: list[Contestant]) -> list[Contestant]:
+        """Those that it is measured with."""
+        if self.is_yardstick_only:
+            return [contestant for contestant in taking_part if not contestant.is_ours]
+        return [
+            contestant for contestant in taking_part if contestant.is_ours or not self.yardstick
+        ]
 
 
 def to_noop(frame: Frame) -> None:
@@ -90,6 +100,17 @@ CASES = (
     Case("parquet", "read 100 B into Parquet", SMALL, to_parquet, Floor(0.9)),
     Case("sink", "write 100 B into a topic", WRITTEN, write, Floor(1.0)),
 )
+
+
+def with_yardsticks(wanted: Collection[str]) -> list[Case]:
+    """The cases of these names, and those that they are compared with."""
+    yardsticks = {case.yardstick for case in CASES if case.name in wanted}
+    return [
+        case._replace(is_yardstick_only=case.name not in wanted)
+        for case in CASES
+        if case.name in wanted or case.name in yardsticks
+    ]
+
 
 MICRO_BATCH = "micro-batch"
 MICRO_BATCH_TITLE = f"micro-batch of {MICRO_BATCH_ROWS} rows into noop: ms"
