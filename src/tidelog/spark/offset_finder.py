@@ -42,6 +42,9 @@ class OffsetFinder:
         self.options = options
         self.topic_ids: dict[str, Uuid] = {}
         """Of the topics that were found last."""
+        self.at_latest: frozenset[TopicPartition] = frozenset()
+        """Of the position that was found last, the partitions that it puts at their latest offset:
+        found later, it would be another place."""
         self._internal: frozenset[str] = frozenset()
         """Those that were left out."""
         self._partitions: frozenset[TopicPartition] = frozenset()
@@ -93,6 +96,7 @@ class OffsetFinder:
             case AtTimestamp(timestamp):
                 wanted = self._at_timestamps(dict.fromkeys(partitions, timestamp), which)
         ends = {p: offset for p, offset in wanted.items() if offset in (EARLIEST, LATEST)}
+        self.at_latest = frozenset(p for p, end in ends.items() if end == LATEST)
         return wanted | self._list(ends)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:

@@ -81,7 +81,7 @@ class StreamPlanner:
         end = self._keep_gone(start, self.latest)
         is_first, self._has_planned = not self._has_planned, True
         if is_first and self._begins_anew(start):
-            return start
+            end = self._hold_latest(start, end)
         if read_all:
             return end
         if self._waits_for_more(start, end):
@@ -90,8 +90,8 @@ class StreamPlanner:
 
     def ranges(self, start: PartitionOffsets, end: PartitionOffsets) -> list[RangePartition]:
         """A micro-batch's tasks."""
-        if self._repeats_beginning(start, end):
-            return []
+        if not self._has_planned and self._begins_anew(start):
+            start = self._repeat_beginning(start, end)
         if self._target is not None:
             self._check_target(end)
         new = self.finder.earliest(end.keys() - start.keys())
@@ -106,20 +106,24 @@ class StreamPlanner:
 
     def _begins_anew(self, start: PartitionOffsets) -> bool:
         """Whether this is the first micro-batch of a new query whose start depends on when one
-        asks. It reads nothing: it is there to write the start into the checkpoint, which Spark's
-        Kafka source can do without a micro-batch. Were it to read something and be repeated
-        later, nobody would know any more where it began."""
+        asks."""
         options = self.options
         return start == self.initial and depends_on_time(
             options.starting, options.latest_without_match
         )
 
-    def _repeats_beginning(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
-        """Whether Spark repeats that micro-batch, since it was not committed. Its start is then
-        what one is told today, so at or behind its end."""
-        if self._has_planned or not self._begins_anew(start):
-            return False
-        return all(offset <= start.get(partition, 0) for partition, offset in end.items())
+    def _hold_latest(self, start: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+        """Of partitions that start at their latest offset the first micro-batch reads nothing, nor
+        of those that appeared since: it writes their start into the checkpoint, which Spark's
+        Kafka source can do without a micro-batch. Were something read and the micro-batch repeated
+        later, nobody would know any more where it began."""
+        held = self.finder.at_latest
+        return {p: start[p] if p in held else offset for p, offset in end.items() if p in start}
+
+    def _repeat_beginning(self, start: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
+        """Where that micro-batch begins if Spark repeats it, since it was not committed. What had
+        started at the latest offset is found behind its end today, and had read nothing."""
+        return {p: min(offset, end.get(p, offset)) for p, offset in start.items()}
 
     def _check_target(self, end: PartitionOffsets) -> None:
         """What was there when an AvailableNow query began is read to its end, so it has to be

@@ -354,6 +354,36 @@ def test_a_stream_that_died_in_its_first_batch_begins_where_it_had_begun(topics,
     assert run(resumed, first_end)[1] == [(0, 3), (0, 4), (0, 5)]
 
 
+def test_a_first_batch_reads_what_does_not_start_at_the_latest_offset(topics, name):
+    """As Spark's Kafka source does; repeated, it reads the same again, and nothing is lost."""
+    topics.create(name, 3)
+    for partition in range(3):
+        topics.fill(name, range(4), partition)
+    given = {"subscribe": name, "startingOffsets": f'{{"{name}": {{"0": -1, "1": 1, "2": -2}}}}'}
+    died = stream(topics, **given, maxOffsetsPerTrigger=5)
+    start = died.initialOffset()
+    assert start == {name: {"0": 4, "1": 1, "2": 0}}
+    topics.fill(name, range(4, 6))
+    end, rows = run(died, start)
+    assert end == {name: {"0": 4, "1": 3, "2": 2}}
+    assert rows == [(1, 1), (1, 2), (2, 0), (2, 1)]
+    resumed = stream(topics, **given)
+    later = resumed.initialOffset()
+    assert later == {name: {"0": 6, "1": 1, "2": 0}}
+    assert offsets(resumed, later, end) == rows
+    assert run(resumed, end)[1] == [(0, 4), (0, 5), (1, 3), (2, 2), (2, 3)]
+
+
+def test_a_partition_that_appears_with_a_first_batch_waits_for_the_second(topics, name):
+    topics.create(name)
+    reader = stream(topics, subscribe=name)
+    start = reader.initialOffset()
+    topics.extend(name, 2)
+    topics.fill(name, range(2), 1)
+    assert run(reader, start) == (start, [])
+    assert run(reader, start) == ({name: {"0": 0, "1": 2}}, [(1, 0), (1, 1)])
+
+
 def test_a_stream_that_goes_on_is_not_asked_where_it_starts(topics, name):
     """Nor is a plan of its first micro-batch taken for one of a beginning."""
     topics.create(name)
