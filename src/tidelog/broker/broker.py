@@ -16,6 +16,7 @@ from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.refused_batches import RefusedBatches
 from tidelog.broker.replication_quota import ReplicationQuotas
 from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
@@ -74,6 +75,7 @@ class Broker:
         self.fetchers = Fetchers(self)
         self.checkpoints = Checkpoints(self)
         self.quotas = ReplicationQuotas()
+        self.refused_batches = RefusedBatches()
         self.producer_ids = ProducerIds(self)
         self.automatic_topics = AutomaticTopics(self)
         self.directory_reports = DirectoryReports(self)

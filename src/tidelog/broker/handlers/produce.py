@@ -111,7 +111,9 @@ class Appending:
         place = len(self.topics) - 1, len(answers)
         partition = self.broker.hosted(topic.name, topic.topic_id, data.index, now)
         if isinstance(partition, Partition) and not partition.is_leader:
-            partition = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.broker.refused_batches.refuse(partition, data.records, error, now)
+            partition = error
         if isinstance(partition, ErrorCode):
             answers.append(self._refused(topic, data.index, partition))
         else:
@@ -136,13 +138,18 @@ class Appending:
         waits = self.message.acks == ACKS_ALL and partition.followers is not None
         if waits and partition.is_under_min_isr:
             error = ErrorCode.NOT_ENOUGH_REPLICAS
+            self.broker.refused_batches.refuse(partition, data.records, error, now)
             return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
         judged: Any = data.records
         if not isinstance(judged, ValidBatch | Refusal):
             judged = _judge(partition, data, self.request, now)
         if isinstance(judged, Refusal):
             return _refused(data.index, judged)
-        appended = _append(partition, judged, self.broker, now)
+        appended: Appended | ErrorCode | None = None
+        if partition in self.broker.refused_batches.partitions:
+            appended = self.broker.refused_batches.error(partition, judged.batch, now)
+        if appended is None:
+            appended = _append(partition, judged, self.broker, now)
         if isinstance(appended, ErrorCode):
             return PartitionProduceResponse(index=data.index, error_code=appended, base_offset=-1)
         if waits:
@@ -197,6 +204,8 @@ def produce_single(one: SingleProduce, broker: Broker, now: Now) -> bytes | Dela
     if partition is None or not partition.takes_singles or not ACKS_ALL <= one.acks <= ACKS_LEADER:
         return None
     if partition.followers is not None and one.acks == ACKS_ALL and partition.is_under_min_isr:
+        return None
+    if partition in broker.refused_batches.partitions:
         return None
     rules = partition.produce_rules
     if not one.accept(
