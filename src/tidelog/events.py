@@ -55,6 +55,10 @@ class Ticked(NamedTuple):
     """The time that `node.next_deadline_ms` named has come."""
 
 
+class TurnEnded(NamedTuple):
+    """What had arrived together is handled: `node.waits_for_more` has waited for this."""
+
+
 class Flushed(NamedTuple):
     """A Flush is done; or it failed, and nobody knows how much of it."""
 
@@ -70,7 +74,15 @@ class FileFailed(NamedTuple):
 
 
 Event = (
-    Received | Disconnected | Ticked | Flushed | FileFailed | Connected | ConnectFailed | Answered
+    Received
+    | Disconnected
+    | Ticked
+    | TurnEnded
+    | Flushed
+    | FileFailed
+    | Connected
+    | ConnectFailed
+    | Answered
 )
 
 

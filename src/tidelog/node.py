@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.delayed_produce import DelayedSingle
-from tidelog.broker.handlers.fetch import DelayedFetch
+from tidelog.broker.handlers.fetch import DelayedFetch, look_at_all
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
@@ -36,6 +36,7 @@ from tidelog.events import (
     Send,
     StopProcess,
     Ticked,
+    TurnEnded,
 )
 from tidelog.quorum_controller.controller import QuorumController
 from tidelog.raft.raft import Raft
@@ -59,9 +60,10 @@ ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
 """An answer, or what there is instead of one."""
+BUSY_MIN = 10
+"""Requests that wait: with fewer, who waits for records is answered at once."""
 WOKEN_AT_ONCE_MAX = 30
-WOKEN_COST = 50
-"""Long polls that one step looks at, and microseconds for each."""
+"""Long polls that one step looks at."""
 
 
 class Node:
@@ -97,6 +99,11 @@ class Node:
         """Requests that take more than a step. Their connections are not read from: a client
         has one such request at a time, and what it holds of the frame stays good."""
         self._paused: set[ConnectionId] = set()
+        self.has_turns = False
+        """Whether a TurnEnded comes when it waits for more."""
+        self.waits_for_more = False
+        """While so many wait that more records are likely to come at once, those who wait for
+        records, followers above all, are answered once for all of them."""
 
     @property
     def broker(self) -> Broker:
@@ -119,6 +126,8 @@ class Node:
                     self._receive(event, now, effects)
                 case Ticked():
                     self.runtime.tick(now)
+                case TurnEnded():
+                    self.waits_for_more = False
                 case Flushed():
                     self.runtime.flushed(event, now)
                 case Disconnected(connection) if connection > 0:
@@ -130,6 +139,8 @@ class Node:
                 case _:
                     assert_never(event)
             runtime = self.runtime
+            if self._woken and self.has_turns and len(self._places) >= BUSY_MIN:
+                self.waits_for_more = event.__class__ is not TurnEnded
             if self._woken or runtime.effects or runtime.purgatory.completed:
                 self._settle(now, effects)
             if event.__class__ is not Received:
@@ -319,12 +330,12 @@ class Node:
     def _settle(self, now: Now, effects: list[Effect]) -> None:
         """Complete what this step made possible, until nothing more comes of it."""
         purgatory = self.runtime.purgatory
-        while self._woken or purgatory.completed:
+        while (self._woken and not self.waits_for_more) or purgatory.completed:
             if len(self._woken) > WOKEN_AT_ONCE_MAX:
                 woken_fetches = dict(self._woken)
                 self._woken.clear()
-                self.runtime.jobs.start(self._look_at(woken_fetches, now), now)
-            while self._woken:
+                self.runtime.jobs.start(look_at_all(woken_fetches, now), now)
+            while self._woken and not self.waits_for_more:
                 woken, _ = self._woken.popitem()
                 woken.maybe_complete(now)
             completed, purgatory.completed = purgatory.completed, []
@@ -333,12 +344,6 @@ class Node:
         if self.runtime.effects:
             effects += self.runtime.effects
             self.runtime.effects.clear()
-
-    def _look_at(self, woken: dict[DelayedFetch, None], now: Now) -> Slices[None]:
-        """Very many long polls of what has changed."""
-        for fetch in woken:
-            fetch.maybe_complete(now)
-            yield WOKEN_COST
 
     def _answer_delayed(self, delayed: Delayed, now: Now) -> None:
         if delayed.then is not None:

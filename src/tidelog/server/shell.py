@@ -29,6 +29,7 @@ from tidelog.events import (
     Send,
     StopProcess,
     Ticked,
+    TurnEnded,
 )
 from tidelog.node import Node
 from tidelog.runtime.alarm import NEVER
@@ -45,6 +46,8 @@ IDLE_SWEEP_SECONDS = 5.0
 IDLE_SWEEP_SECONDS_MIN = 0.1
 DISK_THREADS = 2
 DRAIN_POLL_SECONDS = 0.01
+TURNS_MAX = 4
+"""Of the loop, while a node waits for more: some tenths of a millisecond."""
 
 
 # Asked at every request: so without the detours of a named tuple and a module's names.
@@ -78,6 +81,9 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
         self._alarm = node.runtime.alarm
+        self._turns = self._steps = 0
+        """Of the loop since the node waits for more, and of the node in the last of them."""
+        node.has_turns = True
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {
@@ -157,6 +163,19 @@ class Shell:
                 self._effects[type(effect)](effect)
         if self._alarm.time_ms < self._timer_ms:
             self._set_timer(self._alarm.time_ms)
+        self._steps += 1
+        if self.node.waits_for_more and not self._turns:
+            self._turns, self._steps = 1, 0
+            self.loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        """Once nothing more comes, or it took too many turns of the loop."""
+        if self._steps and self._turns < TURNS_MAX:
+            self._turns, self._steps = self._turns + 1, 0
+            self.loop.call_soon(self._end_turn)
+        else:
+            self._turns = 0
+            self.step(TurnEnded())
 
     def _set_timer(self, time_ms: int) -> None:
         if self._timer is not None:

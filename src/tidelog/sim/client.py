@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.env import Now
 from tidelog.errors import ErrorCode, PeerFailure
-from tidelog.events import Effect, Event, FileFailed, Flushed, Received, Ticked
+from tidelog.events import Effect, Event, FileFailed, Flushed, Received, Ticked, TurnEnded
 from tidelog.runtime.peers import Peer
 from tidelog.runtime.runtime import Runtime
 from tidelog.types import ZERO_UUID, Uuid
@@ -85,7 +85,7 @@ class Client:
         if isinstance(event, Ticked):
             self._runtime.tick(now)
         else:
-            assert not isinstance(event, Received | Flushed | FileFailed)
+            assert not isinstance(event, Received | Flushed | FileFailed | TurnEnded)
             self._runtime.peers.step(event, now)
         effects = list(self._runtime.effects)
         self._runtime.effects.clear()

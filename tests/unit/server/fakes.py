@@ -89,7 +89,7 @@ class ScriptedNode:
         self.events: list[Event] = []
         self.script: Callable[[Event], list[Effect]] = lambda event: []
         self.at_stop: Callable[[], list[Effect]] = list
-        self.is_busy = False
+        self.is_busy = self.waits_for_more = False
         self.rows = SimpleNamespace(bytes=0)
         self.alarm = Alarm()
         self.broker = SimpleNamespace(

@@ -1,7 +1,6 @@
 """Connections that the shell makes for a node, over real sockets."""
 
 import asyncio
-import socket
 
 from tidelog.events import (
     Answered,
@@ -14,6 +13,7 @@ from tidelog.events import (
 )
 from tidelog.server.outbox import Unsent
 from tidelog.server.peer_connections import PeerConnections
+from tidelog.testing.ports import free_ports
 
 FRAME = b"\x00\x00\x00\x02ab"
 
@@ -41,12 +41,6 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def test_requests_go_out_and_answers_come_in_until_it_is_closed():
     async def scenario() -> None:
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
@@ -68,7 +62,7 @@ def test_requests_go_out_and_answers_come_in_until_it_is_closed():
 def test_a_port_where_nobody_listens_refuses():
     async def scenario() -> None:
         recorder = Recorder()
-        recorder.peers.connect(Connect(-1, "127.0.0.1", free_port()))
+        recorder.peers.connect(Connect(-1, "127.0.0.1", free_ports(1)[0]))
         assert await recorder.heard(1) == [ConnectFailed(-1, was_refused=True)]
 
     asyncio.run(scenario())

@@ -18,6 +18,7 @@ from tidelog.broker.handlers.produce import is_heavy
 from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
 from tidelog.loading import load_node, stop_node
+from tidelog.node import BUSY_MIN
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
 from tidelog.server.shell import Shell, now
@@ -221,6 +222,23 @@ def test_a_stop_answers_what_waits(tmp_path: Path) -> None:
         await server.shell.drain(SECONDS_MAX)
         response = await client.receive(1, 11)
         assert response.responses[0].partitions[0].error_code == 0
+
+    with_server(tmp_path, test)
+
+
+def test_many_who_wait_for_records_are_told_by_the_turn_of_the_loop(tmp_path: Path) -> None:
+    async def test(server: Server) -> None:
+        producer = await server.client()
+        await producer.ask(create_topic("t"), 7)
+        clients = [await server.client() for _ in range(3 * BUSY_MIN)]
+        for client in clients:
+            client.send(fetch_request(0, max_wait_ms=600_000), 11)
+        while len(server.shell.node.rows) < len(clients):
+            await asyncio.sleep(0)
+        await producer.ask(produce_request(b"x"), 9)
+        for client in clients:
+            fetched = await client.receive(1, 11)
+            assert len(fetched.responses[0].partitions[0].records) > 0
 
     with_server(tmp_path, test)
 

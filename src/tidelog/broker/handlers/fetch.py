@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 AT_ONCE_MAX = 150
 """Partitions that are looked at in one go."""
+WOKEN_COST = 50
+"""Microseconds for a long poll that is looked at (slices.py)."""
 TOPIC_IDS_SINCE = 13
 
 
@@ -74,6 +76,13 @@ def _read_in_slices(reading: Reading, message: FetchRequest, now: Now) -> Slices
     delayed = DelayedFetch(reading, now.monotonic_ms + message.max_wait_ms)
     delayed.wake()  # for what has changed since it was read
     return delayed
+
+
+def look_at_all(woken: dict[DelayedFetch, None], now: Now) -> Slices[None]:
+    """Very many long polls of what has changed."""
+    for delayed in woken:
+        delayed.maybe_complete(now)
+        yield WOKEN_COST
 
 
 class DelayedFetch(Delayed):

@@ -9,6 +9,8 @@ from tests.unit.broker.handlers.transactions import ABORT, COMMIT, end, write
 from tests.unit.node_client import Cluster, fetch_partition, records_of
 
 from tidelog.errors import ErrorCode
+from tidelog.events import TurnEnded
+from tidelog.node import BUSY_MIN
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import fetch
 
@@ -184,6 +186,22 @@ def test_the_append_completes_a_long_poll(cluster: Cluster) -> None:
     assert len(cluster.broker.purgatory) <= 1
     cluster.shell.advance(20_000)
     assert cluster.frames(poll) == []
+
+
+def test_where_many_wait_records_that_come_together_are_told_together(cluster: Cluster) -> None:
+    cluster.node.has_turns = True
+    polls = [cluster.shell.connect() for _ in range(BUSY_MIN)]
+    for poll in polls:
+        cluster.send(cluster.fetch_request("t", 0, max_wait_ms=10_000), 12, poll)
+    cluster.produce("t", b"a")
+    cluster.produce("t", b"b")
+    assert cluster.node.waits_for_more
+    assert all(cluster.frames(poll) == [] for poll in polls)
+    cluster.shell._step(TurnEnded())
+    for poll in polls:
+        (answer,) = cluster.take(FETCH, 12, poll)
+        assert records_of(answer.responses[0].partitions[0]) == [(0, b"a"), (1, b"b")]
+    assert not cluster.node.waits_for_more
 
 
 def test_min_bytes_are_waited_for(cluster: Cluster) -> None:
