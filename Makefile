@@ -57,7 +57,7 @@ mutants: $(INSTALLED) ## seeds of the simulator that find each planted bug, sear
 	$(BIN)/python -m tests.sim.test_mutants
 
 chaos: $(INSTALLED) ## kill, pause and cut off real nodes under load, for 3 minutes; longer: make chaos SECONDS=3600
-	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED)) $(if $(APACHE),--apache)
 
 bench: $(INSTALLED) ## the benchmarks, one after the other; fails where a target is missed
 	@status=0; for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || status=1; done; exit $$status

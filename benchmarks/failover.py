@@ -1,7 +1,7 @@
 """Kill -9, restart and rolling restart of a cluster of three, as a librdkafka producer sees them.
 
-Everything is at its default but the ports; the topic has 300 partitions of three replicas, so that
-every node leads a hundred. Exits 1 if a target is missed.
+Timeouts are the defaults; the topic has 300 partitions of three replicas, so that every node has
+all of them and leads a hundred. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,20 +19,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
+from tests.interop.mixed import MemberOfTidelog
+from tests.interop.process import NodeProcess
+
+from tidelog.testing.ports import free_ports
 
 HOST = "127.0.0.1"
-PORT = 21_000
 NODES = (1, 2, 3)
 PARTITIONS = 300
 TOPIC = "orders"
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 WAIT_SECONDS_MAX = 60.0
 SEND_SECONDS = 0.001
-COMMAND = str(Path(sys.executable).with_name("tidelog"))
 ACTIVE = re.compile(r"^(\S+ \S+) \w+ +tidelog.controller the active controller is here", re.M)
 
 TARGETS = {
@@ -49,52 +51,38 @@ class Nodes:
     """Three processes, each a broker and a controller."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.bootstrap_servers = ",".join(f"{HOST}:{PORT + node}" for node in NODES)
-        voters = ",".join(f"{node}@{HOST}:{PORT + 10 + node}" for node in NODES)
+        ports = free_ports(2 * len(NODES))
+        brokers = dict(zip(NODES, ports[: len(NODES)], strict=True))
+        controllers = dict(zip(NODES, ports[len(NODES) :], strict=True))
+        voters = ",".join(f"{node}@{HOST}:{port}" for node, port in controllers.items())
+        self.bootstrap_servers = ",".join(f"{HOST}:{port}" for port in brokers.values())
+        self.processes: dict[int, NodeProcess] = {}
         for node in NODES:
-            broker, controller = f"{HOST}:{PORT + node}", f"{HOST}:{PORT + 10 + node}"
+            listeners = (
+                f"PLAINTEXT://{HOST}:{brokers[node]},CONTROLLER://{HOST}:{controllers[node]}"
+            )
             properties = {
-                "process.roles": "broker,controller",
-                "node.id": node,
-                "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-                "controller.listener.names": "CONTROLLER",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "node.id": str(node),
+                "listeners": listeners,
                 "controller.quorum.voters": voters,
-                "log.dirs": folder / str(node),
             }
-            text = "".join(f"{key}={value}\n" for key, value in properties.items())
-            self.file(node).write_text(text)
-            subprocess.run([COMMAND, "format", "-t", CLUSTER_ID, self.file(node)], check=True)
-
-    def file(self, node: int) -> Path:
-        return self.folder / f"{node}.properties"
-
-    def log(self, node: int) -> Path:
-        return self.folder / f"{node}.log"
+            self.processes[node] = MemberOfTidelog(folder / str(node), properties=properties)
+            self.processes[node].format()
 
     def start(self, node: int) -> None:
-        with self.log(node).open("ab") as log:
-            self.processes[node] = subprocess.Popen(
-                [COMMAND, "start", str(self.file(node))], stdout=log, stderr=log
-            )
+        self.processes[node].launch()
 
     def kill(self, node: int) -> None:
-        process = self.processes.pop(node)
-        process.kill()
-        process.wait()
+        self.processes[node].kill()
 
     def stop(self, node: int) -> None:
-        process = self.processes.pop(node)
-        process.terminate()
-        process.wait(WAIT_SECONDS_MAX)
+        self.processes[node].stop()
 
     def last_activation(self) -> tuple[float, int]:
         """When a controller became active last, by the wall clock, and which."""
         found = [(0.0, 0)]
         for node in NODES:
-            for match in ACTIVE.finditer(self.log(node).read_text()):
+            for match in ACTIVE.finditer(self.processes[node].log_file.read_text()):
                 moment = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S,%f")
                 found.append((moment.timestamp(), node))
         return max(found)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from tidelog.broker.router import SERVED
-from tidelog.cli.demo_node import DemoNode, free_pair_of_ports
+from tidelog.cli.demo_node import DemoNode
 from tidelog.quorum_controller.router import CONTROLLER_SERVED
+from tidelog.testing.ports import free_ports
 from tidelog.wire.api import APIS, Listener, request_class, response_class
 
 ROOT = Path(__file__).parent.parent
@@ -87,7 +88,7 @@ def check_command(command: str, output: str, folder: Path) -> None:
 
 def check_up(command: list[str | Path], output: str, folder: Path) -> None:
     """`tidelog up` runs until it is told to end; its port may be somebody's on this machine."""
-    port = str(free_pair_of_ports())
+    port = str(free_ports(2)[0])
     with subprocess.Popen(
         [*command, "--port", port], cwd=folder, stdout=subprocess.PIPE, text=True
     ) as process:

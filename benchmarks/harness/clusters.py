@@ -15,7 +15,10 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.interop.apache import ApacheKafka
-from tests.interop.process import NodeProcess, die_with_the_parent, free_ports
+from tests.interop.process import NodeProcess
+
+from tidelog.server.forking import with_parent
+from tidelog.testing.ports import free_ports
 
 NODES = 3
 START_SECONDS_MAX = 120.0
@@ -78,7 +81,7 @@ class TidelogCluster(ThreeNodes):
     def __init__(self) -> None:
         super().__init__()
         self.process: subprocess.Popen[bytes] | None = None
-        first = free_ports(1)[0]
+        first = free_ports(2 * NODES)[0]
         command = str(Path(sys.executable).with_name("tidelog"))
         where = ("--port", str(first), "--data-dir", str(self.directory / "data"))
         self.command = [command, "up", "--nodes", str(NODES), *where]
@@ -99,7 +102,7 @@ class TidelogCluster(ThreeNodes):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_the_parent,
+                preexec_fn=with_parent(),
             )
 
     def stop(self) -> None:

@@ -41,11 +41,17 @@ class Run:
     """All turns of one run."""
 
     def __init__(
-        self, directory: Path, seed: int, say: Say, configs: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        seed: int,
+        say: Say,
+        configs: Mapping[str, str] | None = None,
+        kind: Callable[..., Cluster] = Cluster,
     ) -> None:
         self._directory = directory
         self._seed = seed
         self._say = say
+        self._kind = kind
         self._configs = {**CONFIGS, **(configs or {})}
         self.rounds: dict[str, int] = {}
         self.records = 0
@@ -56,7 +62,7 @@ class Run:
         rng = random.Random(self._seed)
         end = time.monotonic() + seconds
         turn = 0
-        with Cluster(nodes=3, configs=self._configs, data_dir=self._directory) as cluster:
+        with self._kind(nodes=3, configs=self._configs, data_dir=self._directory) as cluster:
             nemesis = Nemesis(cluster, rng, self._say)
             self.rounds = nemesis.rounds
             while time.monotonic() < end:
@@ -84,6 +90,12 @@ class Run:
         self.records += written
         self._say(f"{written} records were acknowledged; {sum(ends.values())} are there")
         complaints = load.complaints[:COMPLAINTS_MAX]
+        if self._kind is Cluster:
+            complaints += load.raised[:COMPLAINTS_MAX]
+        else:
+            load.excuse_raised_epochs()
+            for line in load.raised:
+                self._say(line)
         directories = [self._directory / f"node-{node}" for node in cluster.nodes]
         differs = differences(directories, topic, SECONDS_MAX)
         out = out_of_turn(directories[0], topic)[:COMPLAINTS_MAX]

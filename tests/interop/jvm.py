@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.interop.jars import CACHE, kafka_classpath, kept
-from tests.interop.process import die_with_the_parent
+from tidelog.server.forking import with_parent
 
 SOURCES = Path(__file__).parent
 TOOL_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
@@ -65,7 +65,7 @@ class Programs:
             ["java", *TOOL_OPTIONS, QUIET, "-cp", classpath(compiled()), "Programs"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            preexec_fn=die_with_the_parent,
+            preexec_fn=with_parent(),
         )
 
     def run(self, class_name: str, *arguments: str, stdin: bytes) -> Finished:

@@ -14,9 +14,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.apache import CLUSTER_ID, ApacheNode
-from tests.interop.process import NodeProcess, free_ports
+from tests.interop.process import NodeProcess
 from tests.interop.tidelog_node import TidelogNode
 from tidelog.cli.main import tidelog
+from tidelog.testing.ports import free_ports
 
 WAIT_SECONDS_MAX = 120
 QUIET = {"log_level": 0, "topic.metadata.refresh.interval.ms": 500}

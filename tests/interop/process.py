@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,12 +16,11 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tidelog.server.forking import with_parent
+from tidelog.testing.ports import free_ports
+
 START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 120
-PORTS = range(15_000, 32_000)
-"""Below those that the system gives to outgoing connections: one of these may hold a node's port
-when it starts again, or a client that tries it meanwhile may even reach itself there."""
-PR_SET_PDEATHSIG = 1
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -38,26 +34,6 @@ PROPERTIES = {
     # look at retention, one in five minutes, deletes what a test has just written.
     "log.retention.hours": "876000",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Different loopback ports that nobody listens on."""
-    ports: list[int] = []
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        if len(ports) == count:
-            break
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        ports.append(port)
-    assert len(ports) == count, "no port is free"
-    return ports
-
-
-def die_with_the_parent() -> None:
-    """Runs in the child before exec: a test that is killed leaves no node behind."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def wait_until_serving(
@@ -144,7 +120,7 @@ class NodeProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_the_parent,
+                preexec_fn=with_parent(),
             )
 
     def start(self) -> None:

@@ -35,6 +35,7 @@ def test_each_leads_and_follows_the_other(
         acked = []
         for turn, victim in enumerate((ours[0], theirs[0])):
             node = cluster.nodes[victim]
+            assert victim in {leader for leader, _ in cluster.partitions("t").values()}
             acked += cluster.write("t", turn * RECORDS, RECORDS, node.kill)
             survivors = tuple(broker for broker in cluster.brokers if broker != victim)
             cluster.until_in_sync("t", survivors)

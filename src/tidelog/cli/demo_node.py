@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tidelog.cli.local_cluster import HOST, STOP_SECONDS_MAX
-from tidelog.server.forking import die_with_parent
+from tidelog.server.forking import with_parent
+from tidelog.testing.ports import free_ports
 
 
 class NodeFailed(Exception):
@@ -26,7 +24,7 @@ class DemoNode:
     """A child process. It ends with the demo, even if that is killed."""
 
     def __init__(self) -> None:
-        self.port = free_pair_of_ports()
+        self.port = free_ports(2)[0]
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
         self._arguments = ["up", "--port", str(self.port), "--data-dir", str(self.directory / "up")]
 
@@ -45,7 +43,7 @@ class DemoNode:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
+            preexec_fn=with_parent(signal.SIGTERM),
         )
         try:
             assert self._process.stdout is not None
@@ -81,15 +79,3 @@ class DemoNode:
         for path in self.directory.glob(f"up/node-1/{topic}-*/*"):
             found.setdefault(path.suffix or path.name, []).append(path.stat().st_size)
         return found
-
-
-def free_pair_of_ports() -> int:
-    """The first of two neighbours: a node's broker and its controller."""
-    while True:
-        with socket.create_server((HOST, 0)) as first:
-            port: int = first.getsockname()[1]
-            try:
-                socket.create_server((HOST, port + 1)).close()
-            except (OSError, OverflowError):
-                continue
-            return port

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -18,6 +19,11 @@ def die_with_parent(number: int, parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died before we could ask to be told
         os._exit(1)
+
+
+def with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
+    """For `preexec_fn` of a subprocess: it dies with the process that starts it."""
+    return partial(die_with_parent, number, os.getpid())
 
 
 def fork(run: Callable[[], int], log: Path) -> int:

@@ -123,13 +123,8 @@ class Cluster:
         for node in nodes:
             self._require(node, State.DOWN)
         for node in nodes:
-            self._process_ids[node] = self._tell(
-                "start",
-                node=node,
-                properties=self._layout.properties(node, self.directory, self._configs),
-                cluster_id=self._cluster_id,
-                log=str(self.log(node)),
-            )
+            properties = self._layout.properties(node, self.directory, self._configs)
+            self._process_ids[node] = self._launch(node, properties)
             self._states[node] = State.RUNNING
         self._wait_until_serving(set(nodes), timeout)
 
@@ -165,8 +160,29 @@ class Cluster:
         self._states[node] = State.RUNNING
 
     def _wait_for_end(self, node: int) -> None:
-        self._tell("wait", node=node)
+        self._bury(node)
         self._states[node] = State.DOWN
+
+    # What a node runs in.
+
+    def _launch(self, node: int, properties: Mapping[str, str]) -> int:
+        """The id of the process that begins to start."""
+        process_id: int = self._tell(
+            "start",
+            node=node,
+            properties=properties,
+            cluster_id=self._cluster_id,
+            log=str(self.log(node)),
+        )
+        return process_id
+
+    def _bury(self, node: int) -> None:
+        """Wait until its process has ended."""
+        self._tell("wait", node=node)
+
+    def _ended(self) -> dict[int, int]:
+        """Nodes that ended, and their exit codes."""
+        return {int(node): code for node, code in self._tell("ended").items()}
 
     # The network.
 
@@ -255,7 +271,7 @@ class Cluster:
         deadline = time.monotonic() + timeout
         own = {node: Observer([self.address(node)]) for node in wanted}
         while not all(observer.are_serving({node}) for node, observer in own.items()):
-            ended = {int(node): code for node, code in self._tell("ended").items()}
+            ended = self._ended()
             for node in sorted(wanted & ended.keys()):
                 self._states[node] = State.DOWN
                 raise ClusterError(f"node {node} ended with {ended[node]}: {self.last_line(node)}")

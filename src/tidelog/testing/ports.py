@@ -13,7 +13,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 PORTS = range(15_000, 32_000)
 """Below those that the system gives to outgoing connections: one of these may hold a node's port
-when it starts again."""
+when it starts again, or a client that tries it meanwhile may even reach itself there."""
 BLOCK = 100
 
 
@@ -55,6 +55,16 @@ class Ports:
         with suppress(OSError):  # others are in there
             self._path.parent.rmdir()
         self._file.close()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that follow each other and that nobody listens on; not locked, for who starts at
+    once."""
+    for start in random.SystemRandom().sample(PORTS, len(PORTS)):
+        found = list(range(start, start + count))
+        if all(map(is_free, found)):
+            return found
+    raise OSError(f"no {count} ports in {PORTS[0]}-{PORTS[-1]} are free")
 
 
 def is_free(port: int) -> bool:

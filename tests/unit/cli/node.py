@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tidelog.server.forking import with_parent
+from tidelog.testing.ports import free_ports
+
 SCRIPT = str(Path(sys.executable).with_name("tidelog"))
 SECONDS_MAX = 60
-PR_SET_PDEATHSIG = 1
-
-
-def free_port() -> int:
-    """The first of two that follow each other and that nobody listens on."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-                return int(port)
-
-
-def die_with_the_tests() -> None:
-    """Runs in the child before exec: tests that are killed leave nothing behind."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Up:
@@ -44,7 +30,7 @@ class Up:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            preexec_fn=die_with_the_tests,
+            preexec_fn=with_parent(),
         )
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline()
@@ -68,7 +54,7 @@ class Up:
 
 @contextmanager
 def up(data_dir: Path, *arguments: str, port: int | None = None) -> Iterator[Up]:
-    command = Up(data_dir, free_port() if port is None else port, *arguments)
+    command = Up(data_dir, free_ports(2)[0] if port is None else port, *arguments)
     try:
         yield command
     finally:

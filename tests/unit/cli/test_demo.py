@@ -95,7 +95,7 @@ def test_the_demo_fails_where_a_record_is_another_than_was_sent(monkeypatch, tem
 
 
 def test_the_demo_fails_in_one_line_where_no_node_starts(monkeypatch, temporary):
-    monkeypatch.setattr(demo_node, "free_pair_of_ports", lambda: 65_535)
+    monkeypatch.setattr(demo_node, "free_ports", lambda count: [65_535])
     answer = demo(10)
     assert answer.exit_code == 1
     assert "--port 65535 leaves no room" in answer.output.splitlines()[-1]

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tests.unit.cli.node import SCRIPT, SECONDS_MAX, die_with_the_tests, free_port, run, up
+from tests.unit.cli.node import SCRIPT, SECONDS_MAX, run, up
 
-from tidelog.testing.ports import Ports
+from tidelog.server.forking import with_parent
+from tidelog.testing.ports import Ports, free_ports
 
 pytestmark = pytest.mark.slow  # every command is a process
 
@@ -141,13 +142,13 @@ def refused(*arguments: str) -> str:
 
 def test_a_directory_of_another_number_of_nodes_is_refused(tmp_path):
     (tmp_path / "cluster.properties").write_text("nodes=3\n")
-    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(tmp_path))
     assert "holds a cluster of 3 nodes: start it with --nodes 3" in line
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(tmp_path))
     assert "is not empty, and `tidelog up` did not make it" in line
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -156,7 +157,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path):
 def test_a_directory_in_use_is_one_line_that_says_what_to_do(tmp_path, is_same_port):
     with up(tmp_path) as command:
         log = (tmp_path / "node-1.log").read_text()
-        port = command.port if is_same_port else free_port()
+        port = command.port if is_same_port else free_ports(2)[0]
         line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
         assert line == (
             f"Error: {tmp_path} is in use by another process: stop that one first, or choose"
@@ -169,7 +170,7 @@ def test_a_directory_in_use_is_one_line_that_says_what_to_do(tmp_path, is_same_p
 def test_a_directory_that_cannot_be_locked_is_one_line(tmp_path):
     (tmp_path / "cluster.properties").write_text("nodes=1\n")
     (tmp_path / "node-1" / ".lock").mkdir(parents=True)
-    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(tmp_path))
     assert line == f"Error: {tmp_path / 'node-1'}: Is a directory"
 
 
@@ -177,7 +178,7 @@ def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path):
     with up(tmp_path) as command:
         assert command.end() == (0, "")
     (tmp_path / "node-1" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
-    line = refused("up", "--port", str(free_port()), "--data-dir", str(tmp_path))
+    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(tmp_path))
     assert line.startswith("Error: no node started: ")
     assert "tidelog.server" not in line, "time and level are for the log"
     assert line.endswith(f" (see {tmp_path / 'node-1.log'})")
@@ -185,7 +186,7 @@ def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path):
 
 @pytest.mark.parametrize("distance", [0, 1])
 def test_a_port_in_use_is_named(tmp_path, distance):
-    port = free_port()
+    port = free_ports(2)[0]
     with socket.create_server(("127.0.0.1", port + distance)):
         line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
     said = f"port {port + distance}: address already in use; choose others with --port"
@@ -206,7 +207,7 @@ def test_a_bad_config_is_one_line(tmp_path, config, said):
 
 
 def test_a_config_without_meaning_is_told(tmp_path):
-    port = free_port()
+    port = free_ports(2)[0]
     with socket.create_server(("127.0.0.1", port)):
         answer = run(
             "up", "--port", str(port), "--data-dir", str(tmp_path), "--config", "num.io.threads=8"
@@ -222,7 +223,7 @@ def test_ports_must_fit(tmp_path):
 
 @pytest.fixture
 def properties(tmp_path: Path) -> Path:
-    port = free_port()
+    port = free_ports(2)[0]
     path = tmp_path / "server.properties"
     path.write_text(
         "process.roles=broker,controller\n"
@@ -242,7 +243,7 @@ def test_start_runs_the_node_of_a_file(properties):
         [SCRIPT, "start", str(properties), "--override", "num.partitions=4"],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=die_with_the_tests,
+        preexec_fn=with_parent(),
     )
     try:
         assert process.stderr is not None
