@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.jvm import SHORT_LIVED, driver_options, need_java
+from tests.spark.processes import descendants
 from tests.unit.spark.test_archive import expected, proven, rows
 from tests.unit.spark.topics import Topics
 from tidelog.server.forking import with_parent
@@ -128,14 +129,6 @@ def is_worker(process: int) -> bool:
     return False
 
 
-def descendants(process: int) -> Iterator[int]:
-    with suppress(OSError):
-        for task in Path(f"/proc/{process}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                yield int(child)
-                yield from descendants(int(child))
-
-
 def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
     path = tmp_path / "t"
     small = ("--max-records-per-file", "200", "--max-records-per-batch", "1000")
@@ -161,12 +154,33 @@ def test_on_a_cluster_of_processes_an_executor_may_die(topics, topic, tmp_path):
     command = archive(topics, topic, path, *SMALL, *master, "--once", "--json")
     with started(*command) as process:
         wait_until(lambda: len(staged(path)) > 3, process)
-        executors = [p for p in descendants(process.pid) if is_executor(p)]
-        assert len(executors) == 2
-        os.kill(executors[0], signal.SIGKILL)
+        os.kill(executors_of(process)[0], signal.SIGKILL)
         assert finished(process)["rows"] == PARTITIONS * RECORDS
     assert rows(path, "parquet") == expected(*[RECORDS] * PARTITIONS)
     assert proven(path) == []
+
+
+def test_a_delta_table_outlives_a_killed_driver_and_a_killed_executor(topics, topic, tmp_path):
+    path = tmp_path / "t"
+    command = archive(topics, topic, path, *SMALL, "--format", "delta", "--once", "--json")
+    with started(*command, "--master", "local[2,4]", *config()) as killed:
+        wait_until(lambda: len(staged(path)) > 5, killed)
+        before = {file.parent for file in staged(path)}
+        killed.kill()
+        killed.wait(SECONDS_MAX)
+        assert not (path / "_delta_log").exists()
+        with started(*command, "--master", "local-cluster[2,1,1024]", *config()) as resumed:
+            wait_until(lambda: {file.parent for file in staged(path)} - before, resumed)
+            os.kill(executors_of(resumed)[0], signal.SIGKILL)
+            assert finished(resumed)["rows"] == PARTITIONS * RECORDS
+    assert rows(path, "delta") == expected(*[RECORDS] * PARTITIONS)
+    assert proven(path) == []
+
+
+def executors_of(driver: subprocess.Popen[str]) -> list[int]:
+    found = [process for process in descendants(driver.pid) if is_executor(process)]
+    assert len(found) == 2
+    return found
 
 
 def is_executor(process: int) -> bool:

@@ -6,7 +6,10 @@ import random
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,10 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 KILLS = 5
+STREAM_KILLS = 3
+STREAM_RUNS = 2
+STREAM_ROWS = 2_000
+"""Of a micro-batch."""
 LIVES_SECONDS = (0.2, 1.0)
 SECONDS_MAX = 300
 
@@ -67,3 +74,63 @@ def test_nothing_is_lost_while_tasks_fail_and_the_node_is_killed(tmp_path: Path)
         assert attempt == (task == TASKS - 1)
         assert numbers[-count:] == list(range(count))
         assert attempt or len(numbers) == count
+
+
+def committed(checkpoint: Path) -> int:
+    """How many micro-batches are, by Spark's own books."""
+    return len(list((checkpoint / "commits").glob("[0-9]*")))
+
+
+def start_stream(spark: Any, node: TidelogNode, checkpoint: Path) -> Any:
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", STREAM_ROWS).load()
+    options = {
+        "kafka.bootstrap.servers": node.bootstrap_servers,
+        "kafka.linger.ms": "0",
+        "kafka.retry.backoff.ms": "20",
+        "checkpointLocation": str(checkpoint),
+        "topic": "t",
+    }
+    writer = rows.selectExpr("CAST(value AS STRING) AS value").writeStream.format("tidelog")
+    return writer.options(**options).start()
+
+
+def wait_for_batches(query: Any, checkpoint: Path, count: int) -> None:
+    until = committed(checkpoint) + count
+    waiting = threading.Event()
+    deadline = time.monotonic() + SECONDS_MAX
+    while committed(checkpoint) < until:
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        waiting.wait(0.02)
+
+
+def test_a_stream_loses_nothing_while_the_node_is_killed(spark: Any, tmp_path: Path) -> None:
+    """No task fails of it. The second run goes on from the checkpoint of the first."""
+    rng = random.Random(5)
+    checkpoint = tmp_path / "checkpoint"
+    node = TidelogNode(tmp_path / "node")
+    node.start()
+    topics = Topics(node.bootstrap_servers)
+    topics.create("t", 2)
+    topics.client.close()
+    try:
+        for _ in range(STREAM_RUNS):
+            query = start_stream(spark, node, checkpoint)
+            try:
+                for _ in range(STREAM_KILLS):
+                    wait_for_batches(query, checkpoint, 2)
+                    threading.Event().wait(rng.uniform(0, 0.3))
+                    node.kill()
+                    node.start()
+                wait_for_batches(query, checkpoint, 2)
+            finally:
+                query.stop()
+        found = read_all(node.bootstrap_servers, "t", 2)
+    finally:
+        node.kill()
+    count = committed(checkpoint) * STREAM_ROWS
+    written = Counter(int(record.value or b"") for record in found)
+    assert count > 2 * STREAM_RUNS * STREAM_KILLS * STREAM_ROWS
+    assert not set(range(count)) - written.keys()
+    # What the end of a run interrupts is written again, and nothing else is.
+    assert sum(written.values()) - len(written) <= STREAM_RUNS * STREAM_ROWS
