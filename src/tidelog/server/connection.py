@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
+        self.frames.close()
         self.outbox.discard()
         self.listener.disconnected(self)
 

@@ -92,6 +92,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
+        self._frames.close()
         self._outbox.discard()
         self._peers.lost(self)
 

@@ -18,9 +18,19 @@ BUFFER_BYTES_MIN = 32 << 10
 """What an idle connection costs."""
 BUFFER_BYTES_KEPT_MAX = 1 << 20
 """A connection whose bytes fill its buffer gets a larger one, up to this: several requests for
-one system call. One that grew beyond it for a large frame is not kept."""
+one system call. One that grew beyond it for a large frame is kept if it may be."""
+LARGE_BYTES_MAX = 4 << 20
+LARGE_BYTES_ALL_MAX = 64 << 20
+"""Of one that is kept although it is large, and of all of those: a new one for each of a peer's
+large frames costs as much as all else that is done with it."""
 
 LENGTH = Packing(">i")
+
+
+class LargeBuffers:
+    """How many more bytes of a process may be kept in them."""
+
+    bytes_left = LARGE_BYTES_ALL_MAX
 
 
 class FrameReader:
@@ -34,13 +44,15 @@ class FrameReader:
         """Where the first frame that is not whole begins."""
         self._end = 0
         """Behind the last byte that arrived."""
+        self._kept_bytes = 0
+        """The buffer's, if it is kept although it is large."""
 
     def buffer(self, sizehint: int = -1) -> memoryview:
         """Where the next bytes belong: never empty. No size that is asked for is heeded."""
         if self._start == self._end:
             self._start = self._end = 0
-            if len(self._view) > BUFFER_BYTES_KEPT_MAX:
-                self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+            if len(self._view) > BUFFER_BYTES_KEPT_MAX and not self._kept_bytes:
+                self._keep_or_drop()
             return self._view
         if self._end == len(self._view):
             self._make_room()
@@ -72,8 +84,27 @@ class FrameReader:
     def shrink(self) -> None:
         """Nothing came for a while: cost what an idle connection costs."""
         if self._start == self._end and len(self._view) > BUFFER_BYTES_MIN:
-            self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+            self._replace(BUFFER_BYTES_MIN)
             self._start = self._end = 0
+
+    def close(self) -> None:
+        """Nothing more will come: a large buffer may be another's."""
+        LargeBuffers.bytes_left += self._kept_bytes
+        self._kept_bytes = 0
+
+    __del__ = close
+
+    def _keep_or_drop(self) -> None:
+        size = len(self._view)
+        if size <= min(LARGE_BYTES_MAX, LargeBuffers.bytes_left):
+            LargeBuffers.bytes_left -= size
+            self._kept_bytes = size
+        else:
+            self._replace(BUFFER_BYTES_MIN)
+
+    def _replace(self, size: int) -> None:
+        self.close()
+        self._view = memoryview(bytearray(size))
 
     def _make_room(self) -> None:
         """Moves the frame that is not whole to the front of a larger buffer: this one was filled.
@@ -83,6 +114,6 @@ class FrameReader:
         pending = self._view[self._start : self._end]
         old = self._view
         if len(pending) == len(old) or len(old) < BUFFER_BYTES_KEPT_MAX:
-            self._view = memoryview(bytearray(2 * len(old)))
+            self._replace(2 * len(old))
         self._view[: len(pending)] = pending
         self._start, self._end = 0, len(pending)

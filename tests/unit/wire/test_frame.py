@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.wire.decoder import DecodeError
-from tidelog.wire.frame import BUFFER_BYTES_KEPT_MAX, BUFFER_BYTES_MIN, FrameReader
+from tidelog.wire.frame import (
+    BUFFER_BYTES_KEPT_MAX,
+    BUFFER_BYTES_MIN,
+    LARGE_BYTES_MAX,
+    FrameReader,
+    LargeBuffers,
+)
 
 
 def framed(*payloads: bytes) -> bytes:
@@ -58,9 +64,25 @@ def test_a_claimed_length_costs_no_memory() -> None:
 
 def test_a_large_buffer_is_given_back() -> None:
     reader = FrameReader()
-    large = bytes(2 * BUFFER_BYTES_KEPT_MAX)
+    large = bytes(LARGE_BYTES_MAX)
     assert feed(reader, framed(large)) == [large]
     assert len(reader.buffer()) == BUFFER_BYTES_MIN
+
+
+def test_large_buffers_are_kept_as_long_as_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LargeBuffers, "bytes_left", 5 * BUFFER_BYTES_KEPT_MAX)
+    large = bytes(BUFFER_BYTES_KEPT_MAX + 1)
+    readers = [FrameReader() for _ in range(3)]
+    for reader in readers:
+        assert feed(reader, framed(large)) == [large]
+    kept = [len(reader.buffer()) for reader in readers]
+    assert kept == [2 * BUFFER_BYTES_KEPT_MAX, 2 * BUFFER_BYTES_KEPT_MAX, BUFFER_BYTES_MIN]
+    readers.pop(0).shrink()
+    assert feed(readers[1], framed(large)) == [large]
+    assert len(readers[1].buffer()) == 2 * BUFFER_BYTES_KEPT_MAX
+    readers.clear()
+    del reader
+    assert LargeBuffers.bytes_left == 5 * BUFFER_BYTES_KEPT_MAX
 
 
 def test_the_buffer_at_most_doubles_what_arrived() -> None:
