@@ -131,7 +131,7 @@ class System:
         topic = self.create_topic()
         if not self.is_warming:
             wait_until_quiet()
-        touch_memory()
+        touch_memory(self.replicas)
         busy, broker, started = busy_seconds(), self.cpu_seconds(), time.monotonic()
         report = load(topic)
         elapsed = time.monotonic() - started

@@ -21,7 +21,8 @@ from rich.console import Console
 import tidelog
 
 WARM_SECONDS = {"tidelog": 10.0, "apache": 75.0}
-"""A JVM compiles for a minute and more; Python is as fast at once, but its files are not."""
+"""For each node. A JVM compiles for a minute and more; Python is as fast at once, but its files
+are not."""
 
 IDLE_SECONDS = 3.0
 ROUNDS = 3
@@ -77,7 +78,7 @@ class Versus(NamedTuple):
                 for system in systems:
                     results.note(system, {IDLE: system.resident_bytes() / 1e6})
             for system in systems:
-                self.warm(system, WARM_SECONDS[system.name] / fraction)
+                self.warm(system, WARM_SECONDS[system.name] * self.replicas / fraction)
             for case in self.cases:
                 if case.name in case_names:
                     results.expect(case.limits)
