@@ -30,7 +30,11 @@ def end_offsets(disk: Disk, layouts: Layouts, read_committed: bool) -> Partition
     """What "latest" means."""
     if not read_committed:
         return {partition: layout.end_offset for partition, layout in layouts.items()}
-    return {partition: last_stable_offset(disk, layout) for partition, layout in layouts.items()}
+    # A transaction may be open since before what was deleted.
+    return {
+        partition: max(layout.start_offset, last_stable_offset(disk, layout))
+        for partition, layout in layouts.items()
+    }
 
 
 def resolve(

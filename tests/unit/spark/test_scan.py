@@ -338,6 +338,14 @@ def test_offsets_and_times_bound_a_scan(tmp_path):
         offsets(tmp_path, startingOffsets='{"tides": {"1": 0}}')
 
 
+def test_an_open_transaction_whose_beginning_was_deleted_ends_the_log_at_its_start(tmp_path):
+    transactions(tmp_path)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntides 0 12\n")
+    assert offsets(tmp_path) == []
+    uncommitted = {"kafka.isolation.level": "read_uncommitted"}
+    assert offsets(tmp_path, **uncommitted) == [12, 13]
+
+
 def test_a_time_does_not_lead_into_an_open_transaction(tmp_path):
     """A broker too finds no record there for a reader of committed ones."""
     log = written(tmp_path)
