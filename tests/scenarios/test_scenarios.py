@@ -41,6 +41,20 @@ def test_the_scenario_happens_as_it_is_written(path: Path) -> None:
     assert said == path.read_text(encoding="utf-8")
 
 
+def test_an_unclean_election_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """The controller knows who had the records, the new leader where its own end, and who had
+    more which ones it gives up."""
+    with caplog.at_level("INFO"):
+        perform(next(path for path in SCENARIOS if path.stem.startswith("16-")))
+    told = [record.getMessage() for record in caplog.records]
+    assert [line for line in told if "lost" in line or "gives up" in line] == [
+        "unclean election: broker 3 leads t-0 in leader epoch 3. What it lacks of the records up to"
+        " leader epoch 2 is lost; broker 2 had them last",
+        "t-0 is led from here by an unclean election: what others have from offset 1 on is lost",
+        "t-0 gives up the records 1 to 1: broker 3 leads without having them",
+    ]
+
+
 def test_the_documentation_names_every_scenario() -> None:
     page = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
     assert [path.name for path in SCENARIOS if path.name not in page] == []

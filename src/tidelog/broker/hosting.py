@@ -163,6 +163,13 @@ class Hosting:
         epochs = {"leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch}
         if state.leader == self.broker.node_id:
             self.broker.fetchers.unfollow(partition)
+            if state.leader_recovery_state and state.leader_epoch > partition.leader_epoch:
+                log.warning(
+                    "%s is led from here by an unclean election: what others have from offset %d on"
+                    " is lost",
+                    partition,
+                    partition.log.log_end_offset,
+                )
             partition.become_leader(**epochs, replicas=state.replicas, isr=state.isr, now=now)
         elif partition.become_follower(**epochs, leader_id=state.leader, replicas=state.replicas):
             self.broker.fetchers.follow(partition, now)
@@ -298,6 +305,7 @@ class Hosting:
         broker, image = self.broker, self.broker.image
         if record.resource_type == BROKER_RESOURCE:
             broker.reconfigure()
+            broker.fetchers.share_out(now)
             topics = list(self._indexes)
             broker.lifecycle.beat_soon(now)  # a directory may be cordoned by now
         elif record.resource_type == TOPIC_RESOURCE:

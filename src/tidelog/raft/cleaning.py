@@ -6,6 +6,7 @@ import logging
 
 from tidelog.env import DiskFull, Now
 from tidelog.log.retention import delete_old_segments
+from tidelog.metadata.snapshot import SnapshotId
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.snapshots import RemoveFiles
 from tidelog.raft.types import NEVER
@@ -21,6 +22,8 @@ class Cleaning:
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
         self._next_ms = NEVER
+        self._seen: SnapshotId | None = None
+        """The latest snapshot when it looked last: with a new one there may be more to cut."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -32,10 +35,12 @@ class Cleaning:
     def work(self, now: Now) -> bool:
         """Let the log begin at a later snapshot while it is too large or too old. The latest
         snapshot always stays."""
-        if now.monotonic_ms < self._next_ms:
-            return False
-        self._next_ms = now.monotonic_ms + CLEAN_INTERVAL_MS
         quorum = self._quorum
+        latest = quorum.snapshots.latest
+        if now.monotonic_ms < self._next_ms and latest == self._seen:
+            return False
+        self._seen = latest
+        self._next_ms = now.monotonic_ms + CLEAN_INTERVAL_MS
         removed: list[str] = []
         while len(quorum.snapshots.ids) > 1 and self._is_due(now):
             next_offset = quorum.snapshots.ids[1].end_offset

@@ -99,8 +99,8 @@ class Quorum:
         self._news: deque[Action] = deque()
         self._is_settling = self._is_stirred = False
         self._is_flushing = False
-        self.has_cut = False
-        """The log was truncated, and the disk need not know that yet."""
+        self._cuts = self._flushed_cuts = 0
+        """How often the log was truncated, and how much of that the disk knows."""
         self._flush_retry_ms = NEVER
         self.holds_flush = False
         """More is about to be appended, and one flush is enough for all of it."""
@@ -136,6 +136,11 @@ class Quorum:
     def last(self) -> tuple[int, Offset]:
         """The epoch of the last record, and the log end offset."""
         return last_epoch(self.log, self.snapshots), self.log.log_end_offset
+
+    @property
+    def has_cut(self) -> bool:
+        """The log was truncated, and the disk need not know that yet."""
+        return self._flushed_cuts < self._cuts
 
     @property
     def is_log_durable(self) -> bool:
@@ -205,10 +210,11 @@ class Quorum:
         except DiskFull:
             self._flush_retry_ms = now.monotonic_ms + DISK_FULL_RETRY_MS
             return False
-        if work is None:
-            return False
+        if work is None:  # the disk knows all
+            self._flushed_cuts, had_cut = self._cuts, self.has_cut
+            return had_cut
         self._is_flushing = True
-        self.flush((work,), partial(self._flushed, work.end_offset, self.has_cut))
+        self.flush((work,), partial(self._flushed, work.end_offset, self._cuts))
         return True
 
     def truncate_to(self, end_offset: Offset) -> None:
@@ -216,14 +222,12 @@ class Quorum:
         the disk knows."""
         self.log.truncate_to(end_offset)
         self.history.truncate_to(end_offset)
-        self.has_cut = True
+        self._cuts += 1
 
     def _flushed(
-        self, end_offset: Offset, had_cut: bool, error: OSError | DiskFull | None, now: Now
+        self, end_offset: Offset, cuts: int, error: OSError | DiskFull | None, now: Now
     ) -> None:
         self._is_flushing = False
-        if had_cut and error is None:
-            self.has_cut = False
         if isinstance(error, DiskFull):
             self.log.flush_failed()
             self._flush_retry_ms = now.monotonic_ms + DISK_FULL_RETRY_MS
@@ -234,6 +238,7 @@ class Quorum:
             return
         else:
             self.log.flushed(end_offset)
+            self._flushed_cuts = cuts
         self.settle(now)
 
     # Changing.

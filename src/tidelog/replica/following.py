@@ -67,6 +67,15 @@ def truncate_to(partition: Partition, offset: Offset) -> None:
             partition.high_watermark - 1,
             partition.leader_id,
         )
+    elif offset < end_offset:
+        # After a restart a replica may not know which of them were committed.
+        log.info(
+            "%s gives up the records %d to %d: broker %d leads without having them",
+            partition,
+            offset,
+            end_offset - 1,
+            partition.leader_id,
+        )
     partition.log.truncate_to(offset)
     partition.truncated()
 

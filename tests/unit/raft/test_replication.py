@@ -167,6 +167,54 @@ def test_a_diverging_tail_is_cut_off():
     assert {(one.epoch, one.end_offset) for one in diverging} == {(1, kept + 1)}
 
 
+@pytest.mark.parametrize("is_voter", [True, False])
+def test_a_truncation_is_on_disk_before_the_log_grows_again(is_voter: bool):
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.committed(leader, "kept")
+    world.run(200)
+    kept = leader.raft.log.log_end_offset
+    node = leader if is_voter else world.nodes[7]
+    world.cut([leader.id, 7], [one.id for one in followers(world, leader) if one.id != 7])
+    for number in range(4):
+        leader.append(f"lost {number}")
+    world.run_until(lambda: (new := world.leader()) is not None and new is not leader)
+    assert node.raft.log.log_end_offset == kept + 4
+    node.flush_ms = (300, 300)
+    world.heal()
+    world.run_until(lambda: node.raft.log.log_end_offset == kept)
+    world.run(290)
+    assert node.raft.log.log_end_offset == kept, "it would be asked for what follows"
+    world.run(2000)
+    successor = world.leader()
+    assert successor is not None
+    assert node.raft.log.log_end_offset == successor.raft.log.log_end_offset > kept
+
+
+def test_a_truncation_during_a_flush_is_not_flushed_by_it():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    for number in range(3):
+        world.committed(leader, f"kept {number}")
+    world.run(500)
+    node = followers(world, leader)[0]
+    node.flush_ms = (300, 300)
+    world.cut([node.id], [one.id for one in world.nodes.values() if one is not node])
+    world.checks.clear()  # nobody truncates what is committed
+    quorum = node.raft._quorum
+    quorum.truncate_to(2)
+    quorum.settle(world.now)
+    world.run(100)
+    quorum.truncate_to(1)
+    world.run(250)
+    assert quorum.has_cut
+    assert not quorum.is_log_durable
+    world.run_until(lambda: not quorum.has_cut, timeout_ms=1000)
+    quorum.truncate_to(quorum.log.log_end_offset)
+    quorum.settle(world.now)
+    assert not quorum.has_cut, "there is nothing to flush, so nothing to wait for"
+
+
 def test_a_node_is_not_believed_that_would_cut_off_what_is_committed():
     world = started(static_world([1, 2, 3]))
     leader = world.elected()

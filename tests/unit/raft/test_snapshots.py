@@ -172,6 +172,17 @@ def test_the_log_is_cut_behind_the_second_snapshot():
     assert leader.raft.log.log_start_offset == second.end_offset
 
 
+def test_a_new_snapshot_has_the_log_cut_at_once():
+    world = started(static_world([1, 2, 3], retention_bytes=1))
+    leader = grown(world, 3)
+    take(leader)
+    world.committed(leader, "more")
+    second = take(leader)
+    world.run(1000)
+    assert leader.raft.snapshots.ids == [second]
+    assert leader.raft.log.log_start_offset == second.end_offset
+
+
 @pytest.mark.parametrize(("age_ms", "is_cut"), [(-60_000, False), (60_000, True)])
 def test_the_log_is_cut_by_age(age_ms: int, is_cut: bool):
     world = started(static_world([1], retention_bytes=-1, retention_ms=1000_000))
