@@ -42,6 +42,7 @@ from tidelog.quorum_controller.controller import QuorumController
 from tidelog.raft.raft import Raft
 from tidelog.runtime.answers import Answer, Disconnect
 from tidelog.runtime.jobs import Job
+from tidelog.runtime.pace import Pace
 from tidelog.runtime.purgatory import Delayed
 from tidelog.runtime.rows import NO_MESSAGE, Rows, Waiting
 from tidelog.runtime.runtime import Runtime
@@ -60,8 +61,6 @@ ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
 """An answer, or what there is instead of one."""
-BUSY_MIN = 10
-"""Requests that wait: with fewer, who waits for records is answered at once."""
 WOKEN_AT_ONCE_MAX = 30
 """Long polls that one step looks at."""
 
@@ -101,9 +100,10 @@ class Node:
         self._paused: set[ConnectionId] = set()
         self.has_turns = False
         """Whether a TurnEnded comes when it waits for more."""
+        self._pace = Pace()
         self.waits_for_more = False
-        """While so many wait that more records are likely to come at once, those who wait for
-        records, followers above all, are answered once for all of them."""
+        """While records come so fast that more are likely to come at once, those who wait for
+        them, followers above all, are answered once for all of them."""
 
     @property
     def broker(self) -> Broker:
@@ -139,7 +139,8 @@ class Node:
                 case _:
                     assert_never(event)
             runtime = self.runtime
-            if self._woken and self.has_turns and len(self._places) >= BUSY_MIN:
+            self._pace.steps += 1
+            if self._woken and self.has_turns and self._pace.is_fast(now):
                 self.waits_for_more = event.__class__ is not TurnEnded
             if self._woken or runtime.effects or runtime.purgatory.completed:
                 self._settle(now, effects)

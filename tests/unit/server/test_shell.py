@@ -17,8 +17,8 @@ from tests.unit.node_client import PROPERTIES
 from tidelog.broker.handlers.produce import is_heavy
 from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
+from tidelog.events import TurnEnded
 from tidelog.loading import load_node, stop_node
-from tidelog.node import BUSY_MIN
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
 from tidelog.server.shell import Shell, now
@@ -226,19 +226,26 @@ def test_a_stop_answers_what_waits(tmp_path: Path) -> None:
     with_server(tmp_path, test)
 
 
-def test_many_who_wait_for_records_are_told_by_the_turn_of_the_loop(tmp_path: Path) -> None:
+def test_who_waits_for_records_is_told_by_the_end_of_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelog.runtime.pace.FAST_STEPS", 0)  # always
+
     async def test(server: Server) -> None:
-        producer = await server.client()
+        node, events = server.shell.node, []
+        step = node.step
+        monkeypatch.setattr(
+            node, "step", lambda event, now: events.append(event) or step(event, now)
+        )
+        producer, consumer = await server.client(), await server.client()
         await producer.ask(create_topic("t"), 7)
-        clients = [await server.client() for _ in range(3 * BUSY_MIN)]
-        for client in clients:
-            client.send(fetch_request(0, max_wait_ms=600_000), 11)
-        while len(server.shell.node.rows) < len(clients):
+        consumer.send(fetch_request(0, max_wait_ms=600_000), 11)
+        while not node.is_busy:
             await asyncio.sleep(0)
         await producer.ask(produce_request(b"x"), 9)
-        for client in clients:
-            fetched = await client.receive(1, 11)
-            assert len(fetched.responses[0].partitions[0].records) > 0
+        fetched = await consumer.receive(1, 11)
+        assert len(fetched.responses[0].partitions[0].records) > 0
+        assert TurnEnded() in events
 
     with_server(tmp_path, test)
 

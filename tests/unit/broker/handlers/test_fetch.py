@@ -10,7 +10,7 @@ from tests.unit.node_client import Cluster, fetch_partition, records_of
 
 from tidelog.errors import ErrorCode
 from tidelog.events import TurnEnded
-from tidelog.node import BUSY_MIN
+from tidelog.runtime.pace import FAST_STEPS
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import fetch
 
@@ -188,11 +188,16 @@ def test_the_append_completes_a_long_poll(cluster: Cluster) -> None:
     assert cluster.frames(poll) == []
 
 
-def test_where_many_wait_records_that_come_together_are_told_together(cluster: Cluster) -> None:
+def test_where_records_come_fast_many_are_told_together(
+    cluster: Cluster,
+) -> None:
     cluster.node.has_turns = True
-    polls = [cluster.shell.connect() for _ in range(BUSY_MIN)]
+    polls = [cluster.shell.connect() for _ in range(FAST_STEPS)]
+    cluster.send(cluster.fetch_request("t", 0, max_wait_ms=10_000), 12, polls[0])
+    cluster.produce("t", b"alone")
+    assert len(cluster.take(FETCH, 12, polls[0])) == 1
     for poll in polls:
-        cluster.send(cluster.fetch_request("t", 0, max_wait_ms=10_000), 12, poll)
+        cluster.send(cluster.fetch_request("t", 1, max_wait_ms=10_000), 12, poll)
     cluster.produce("t", b"a")
     cluster.produce("t", b"b")
     assert cluster.node.waits_for_more
@@ -200,7 +205,7 @@ def test_where_many_wait_records_that_come_together_are_told_together(cluster: C
     cluster.shell._step(TurnEnded())
     for poll in polls:
         (answer,) = cluster.take(FETCH, 12, poll)
-        assert records_of(answer.responses[0].partitions[0]) == [(0, b"a"), (1, b"b")]
+        assert records_of(answer.responses[0].partitions[0]) == [(1, b"a"), (2, b"b")]
     assert not cluster.node.waits_for_more
 
 

@@ -1,0 +1,26 @@
+"""How fast events come: whether more of them are likely to come at once."""
+
+from __future__ import annotations
+
+from tidelog.env import Now
+
+FAST_STEPS, FAST_MS = 16, 8
+"""So many steps in this time, or more, are fast."""
+
+
+class Pace:
+    """Of a node's steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        """Since the time below; whoever takes one counts it."""
+        self._since_ms = 0
+
+    def is_fast(self, now: Now) -> bool:
+        elapsed_ms = max(FAST_MS, now.monotonic_ms - self._since_ms)
+        is_fast = self.steps * FAST_MS >= FAST_STEPS * elapsed_ms
+        if elapsed_ms > FAST_MS:
+            # Who was fast gets some time to show that it still is.
+            self.steps = FAST_STEPS if is_fast else 0
+            self._since_ms = now.monotonic_ms
+        return is_fast
