@@ -350,19 +350,27 @@ class Fetchers:
         self._broker = broker
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._following: dict[Partition, Fetcher] = {}
+        self._count = broker.config.num_replica_fetchers
 
     def follow(self, partition: Partition, now: Now) -> None:
         """Its leader, in the epoch that it has now; nobody, if there is none."""
         self.unfollow(partition)
         if partition.leader_id == NO_LEADER or partition.is_leader:
             return
+        self._count = self._broker.config.num_replica_fetchers
         share = crc32(partition.topic.encode()) + partition.index
-        key = partition.leader_id, share % self._broker.config.num_replica_fetchers
+        key = partition.leader_id, share % self._count
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = Fetcher(self._broker, *key)
         self._following[partition] = fetcher
         fetcher.add(partition, now)
+
+    def share_out(self, now: Now) -> None:
+        """Anew, after num.replica.fetchers may have changed."""
+        if self._broker.config.num_replica_fetchers != self._count:
+            for partition in list(self._following):
+                self.follow(partition, now)
 
     def unfollow(self, partition: Partition) -> None:
         fetcher = self._following.pop(partition, None)

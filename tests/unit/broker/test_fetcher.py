@@ -13,6 +13,7 @@ from tidelog.broker.fetcher_session import FetcherSession, Wanted
 from tidelog.broker.followed import State
 from tidelog.errors import ErrorCode
 from tidelog.events import Flush
+from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.types import Uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import decoder
@@ -375,6 +376,26 @@ def test_each_fetcher_has_its_share() -> None:
     assert clients == {b"broker-2-fetcher-0", b"broker-2-fetcher-1"}
     for index in range(6):
         assert wired[1].produce("t", b"a", partition=index).error_code == 0
+
+
+def test_the_number_of_fetchers_changes_while_they_fetch() -> None:
+    wired = Wired(1, 2)
+    wired.create_topic(partitions=6)
+    wired.advance(50)
+    for count, names in (("3", {0, 1, 2}), ("1", {0})):
+        record = ConfigRecord(
+            resource_type=4,
+            resource_name="",
+            name="num.replica.fetchers",
+            value=count,
+        )
+        wired.commit([record])
+        wired.advance(1000)  # until those that are not needed any more have heard
+        wired[2].shell.requests.clear()
+        for index in range(6):
+            assert wired[1].produce("t", b"a", partition=index).error_code == 0
+        clients = {frame[10 : 10 + frame[9]] for _, frame in wired[2].shell.requests}
+        assert clients == {f"broker-2-fetcher-{name}".encode() for name in names}
 
 
 def test_records_that_were_damaged_on_the_way_are_asked_for_again(wired: Wired) -> None:
