@@ -25,7 +25,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.timestamps import find_max_timestamp, find_timestamp
 from tidelog.log.txn_index import AbortedTransaction
-from tidelog.log.walk import sound_batches
+from tidelog.log.walk import fit_together, sound_batches
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire.batch import (
     LENGTH_END,
@@ -185,6 +185,9 @@ class Log:
         and from the first batch of a later epoch on everything: who wrote that is not our leader
         yet. Returns the new last offset. Raises CorruptBatch, DiskFull."""
         whole = sound_batches(batches, self.log_end_offset, leader_epoch_max)
+        if whole and fit_together(self.segments.active, whole, now.wall_ms):
+            self._append_sound(batches[: whole[-1].end_position], whole, now)
+            return self.log_end_offset - 1
         start = 0
         chunk: list[RecordBatch] = []
         for batch in whole:

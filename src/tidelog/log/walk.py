@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from operator import attrgetter
 
 from tidelog.log.results import CorruptBatch
 from tidelog.log.segment import RECENT_BATCHES_MAX, RELATIVE_OFFSET_MAX, Segment
@@ -22,6 +23,7 @@ from tidelog.wire.records_batches_types import BatchRun, RunState
 
 BATCHES_MAX = 1 << 16
 """Of one answer that are looked at in one go: more than fit into a usual one."""
+MAX_TIMESTAMP = attrgetter("max_timestamp")
 READ_BYTES = 1 << 20
 """Read at once; more where a batch is larger."""
 SECTOR_BYTES = 512
@@ -92,6 +94,17 @@ def sound_batches(
     if walk.flaw is not None and walk.flaw.kind is not FlawKind.INCOMPLETE:
         raise CorruptBatch(walk.flaw.kind, walk.next_offset - 1)
     return whole
+
+
+def fit_together(segment: Segment, batches: list[RecordBatch], wall_ms: int) -> bool:
+    """Whether a segment has room for all of them; if not, it may have for some."""
+    if len(batches) == 1:
+        return True
+    last = batches[-1]
+    newest = max(batches, key=MAX_TIMESTAMP)
+    return segment.has_room_behind(
+        len(batches) - 1, last.end_position, last, wall_ms
+    ) and segment.has_room(last.end_position, last.last_offset, newest.max_timestamp, wall_ms)
 
 
 def run_state(segment: Segment, leader_epoch: int) -> RunState:
