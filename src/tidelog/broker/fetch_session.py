@@ -215,6 +215,7 @@ class FetchSessions:
             self._remove(request.session_id)
             session_id = NO_SESSION
             if request.session_epoch == INITIAL_EPOCH and request.topics:
+                self._drop_earlier_lives(replica)
                 size = sum(len(topic.partitions) for topic in request.topics)
                 session_id = self._free_id(replica.replica_id >= 0, size, now_ms)
             session = FetchSession(
@@ -253,6 +254,17 @@ class FetchSessions:
         )
         self._sessions.move_to_end(session.id)
         return session
+
+    def _drop_earlier_lives(self, replica: ReplicaState) -> None:
+        """A follower that was started again does not go on with its old sessions, but partitions
+        would tell them of every record."""
+        if replica.replica_id >= 0:
+            for session in list(self._sessions.values()):
+                if (
+                    session.replica.replica_id == replica.replica_id
+                    and session.replica.replica_epoch < replica.replica_epoch
+                ):
+                    self._remove(session.id)
 
     def _free_id(self, is_follower: bool, size: int, now_ms: int) -> int:
         if len(self._sessions) >= self.slots and not self._evict(is_follower, size, now_ms):

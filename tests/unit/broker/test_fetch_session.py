@@ -16,7 +16,12 @@ FOLLOWER = fetch.ReplicaState(replica_id=2, replica_epoch=20)
 
 
 def open_session(
-    sessions: FetchSessions, now_ms: int, size: int = 1, *, is_follower: bool = False
+    sessions: FetchSessions,
+    now_ms: int,
+    size: int = 1,
+    *,
+    is_follower: bool = False,
+    replica_epoch: int = 20,
 ) -> int:
     partitions = tuple(fetch_partition(index, 0) for index in range(size))
     request = fetch.FetchRequest(
@@ -25,8 +30,9 @@ def open_session(
         session_epoch=0,
         topics=(fetch.FetchTopic(topic="t", partitions=partitions),),
     )
+    follower = FOLLOWER.replace(replica_epoch=replica_epoch)
     session = sessions.resolve(
-        request, uses_topic_ids=False, replica=FOLLOWER if is_follower else CONSUMER, now_ms=now_ms
+        request, uses_topic_ids=False, replica=follower if is_follower else CONSUMER, now_ms=now_ms
     )
     assert isinstance(session, FetchSession)
     return session.id
@@ -90,6 +96,15 @@ def test_every_consumer_gives_way_to_a_follower_and_no_follower_to_a_consumer() 
         use(sessions, session, 1, late)
     assert open_session(sessions, late, 100) == 0
     assert open_session(sessions, late, 2, is_follower=True) != 0
+
+
+def test_a_follower_that_was_started_again_has_no_old_sessions() -> None:
+    sessions = new(10)
+    consumer = open_session(sessions, 0)
+    for _ in range(2):
+        open_session(sessions, 0, is_follower=True)
+    new_ones = {open_session(sessions, 0, is_follower=True, replica_epoch=30) for _ in range(2)}
+    assert ids(sessions) == {consumer} | new_ones
 
 
 def test_epochs_wrap_to_1() -> None:
