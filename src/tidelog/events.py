@@ -126,6 +126,8 @@ class Flush(NamedTuple):
 
     token: int
     work: tuple[Work, ...]
+    is_urgent: bool = False
+    """Somebody waits for it, and not for what the disk is to get only some day."""
 
 
 class RemoveFile(NamedTuple):

@@ -162,7 +162,7 @@ class Flushes:
             self._work += work
             then(None, self._now)
         else:
-            self._runtime.flush(work, then)
+            self._runtime.flush(work, then, is_urgent=True)
 
     def loaded(self) -> None:
         """In the order in which it was asked for. Raises DiskFull, OSError."""

@@ -105,7 +105,8 @@ class Checkpoints:
             replacements.append((checkpoint.path, format_lines(lines)))
         work = Unflushed(0, (), tuple(replacements), ())
         then = partial(self._written, log_dir, wanted, outdated)
-        self._broker.runtime.flush((work, *wanted.cuts), then)
+        is_urgent = bool(wanted.called)
+        self._broker.runtime.flush((work, *wanted.cuts), then, is_urgent=is_urgent)
 
     def _checkpoint(self, log_dir: LogDir, name: str) -> Checkpoint:
         if name == RECOVERY_POINT_CHECKPOINT:

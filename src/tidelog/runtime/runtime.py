@@ -41,11 +41,11 @@ class Runtime:
         self._flushes: dict[int, FlushDone] = {}
         self._flush_count = 0
 
-    def flush(self, work: tuple[Work, ...], then: FlushDone) -> None:
+    def flush(self, work: tuple[Work, ...], then: FlushDone, *, is_urgent: bool = False) -> None:
         """Have it made durable outside the step; then is called in a later one."""
         self._flush_count += 1
         self._flushes[self._flush_count] = then
-        self.effects.append(Flush(self._flush_count, work))
+        self.effects.append(Flush(self._flush_count, work, is_urgent))
 
     def flushed(self, event: Flushed, now: Now) -> None:
         self._flushes.pop(event.token)(event.error, now)

@@ -85,6 +85,8 @@ class Shell:
         """Of the loop since the node waits for more, and of the node in the last of them."""
         node.has_turns = True
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        # After an election hundreds of logs are flushed; the quorum's is not to wait for them.
+        self._urgent_threads = ThreadPoolExecutor(1, thread_name_prefix="disk-urgent")
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
@@ -303,7 +305,8 @@ class Shell:
             if not future.cancelled():
                 self.step(Flushed(effect.token, future.result()))
 
-        self.loop.run_in_executor(self._threads, flush).add_done_callback(done)
+        threads = self._urgent_threads if effect.is_urgent else self._threads
+        self.loop.run_in_executor(threads, flush).add_done_callback(done)
 
     def _remove_file(self, effect: RemoveFile) -> None:
         self._on_disk(effect.path, partial(self.disk.remove, effect.path))
@@ -335,6 +338,7 @@ class Shell:
         self._peers.close()
         self._judges.shutdown(wait=True)
         self._threads.shutdown(wait=True)
+        self._urgent_threads.shutdown(wait=True)
 
 
 class ShellListener:

@@ -65,6 +65,29 @@ def test_a_node_hears_how_its_flush_went(error: Any) -> None:
     asyncio.run(test())
 
 
+def test_what_others_wait_for_does_not_wait_for_all_that_is_to_be_flushed() -> None:
+    async def test() -> None:
+        shell, node = scripted_shell()
+        gate = threading.Event()
+
+        class Slow:
+            def flush(self) -> None:
+                assert gate.wait(SECONDS_MAX)
+
+        slow: Any = Slow()
+        quick: Any = Failing(None)
+        effects = [Flush(number, (Unflushed(1, (slow,), (), ()),)) for number in range(5)]
+        effects.append(Flush(9, (Unflushed(1, (quick,), (), ()),), is_urgent=True))
+        node.script = lambda event: effects if event == Ticked() else []
+        shell.step(Ticked())
+        await until(lambda: Flushed(9, None) in node.events)
+        assert len(node.events) == 2
+        gate.set()
+        await until(lambda: len(node.events) == 7)
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize("error", [OSError("broken"), DiskFull("full")])
 def test_a_node_hears_of_a_broken_disk_but_not_of_a_full_one(error: Any) -> None:
     async def test() -> None:
