@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.delayed_produce import DelayedSingle
-from tidelog.broker.handlers.fetch import DelayedFetch, look_at_all
+from tidelog.broker.handlers.fetch import WOKEN_AT_ONCE_MAX, DelayedFetch, look_at_all
 from tidelog.broker.handlers.produce import produce_single
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.router import HANDLERS, LARGE_HANDLERS
@@ -61,8 +61,6 @@ ENCODED = Request(0, 0, 0, None, NO_MESSAGE)
 """Where the answer is a frame already, nothing more is asked of the request."""
 Encoded = list[Any] | Delayed | Disconnect | None
 """An answer, or what there is instead of one."""
-WOKEN_AT_ONCE_MAX = 30
-"""Long polls that one step looks at."""
 
 
 class Node:
@@ -357,8 +355,11 @@ class Node:
         connection, waiting = place
         waiting.delayed = None
         if delayed.parts is not None:
-            self.rows.fill(connection, waiting, delayed.parts)
-            self._send_ready(connection)
+            if connection not in self._paused and self.rows.take_alone(connection, waiting):
+                self.runtime.effects.append(_new(Send, (connection, delayed.parts)))
+            else:
+                self.rows.fill(connection, waiting, delayed.parts)
+                self._send_ready(connection)
             return
         assert delayed.answer is not None
         if delayed.is_large:

@@ -26,6 +26,8 @@ from tidelog.wire.request import Request
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
+_new = tuple.__new__
+PRODUCE = int(ApiKey.PRODUCE)
 Place = tuple[int, int]
 """Of a partition in the response: which topic, which partition of it."""
 
@@ -117,24 +119,23 @@ class DelayedSingle(Delayed):
         deadline_ms: int,
     ) -> None:
         super().__init__(deadline_ms)
-        self.request = Request(ApiKey.PRODUCE, one.version, one.correlation_id, None, NO_MESSAGE)
+        # Without the named tuple's own constructor: once a request.
+        self.request = _new(Request, (PRODUCE, one.version, one.correlation_id, None, NO_MESSAGE))
         self._broker = broker
         self._topic, self._topic_id = one.topic, one.topic_id
         self._partition = partition
         self._required_offset = required_offset
         self._frame = frame
-        self._place: AwaitedPlace | None = None
-        self._wait()
-
-    def _wait(self) -> None:
-        awaited = self._partition.high_watermark_awaited
-        self._place = awaited.add(self._required_offset, self._look_again)
+        self._place: AwaitedPlace | None = partition.high_watermark_awaited.add(
+            required_offset, self._look_again
+        )
 
     def _look_again(self) -> None:
         self._place = None
         error = _replicated(self._partition, self._required_offset, self._broker)
         if error is None:
-            self._wait()
+            awaited = self._partition.high_watermark_awaited
+            self._place = awaited.add(self._required_offset, self._look_again)
         elif error is ErrorCode.NONE:
             self._broker.purgatory.complete_encoded(self, [self._frame])
         else:
@@ -177,7 +178,7 @@ def _replicated(partition: Partition, required_offset: Offset, broker: Broker) -
     """Whether enough replicas have it; None if that may still come."""
     if broker.hosting.by_id.get((partition.topic_id, partition.index)) is not partition:
         return _why_gone(partition, broker)
-    if not partition.is_leader:
+    if partition.leader_id != partition.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.high_watermark < required_offset:
         return None

@@ -87,9 +87,11 @@ class FetchedPartition:
         return partition.replica_watchers if self.session.is_follower else partition.watchers
 
     def partition_changed(self) -> None:
-        self.watermark_changed()
-        if self.session.waiting is not None:
-            self.session.waiting.wake()
+        session = self.session
+        if self not in session.changed:
+            self.watermark_changed()
+        if session.waiting is not None:
+            session.waiting.wake()
 
     def watermark_changed(self) -> None:
         session = self.session

@@ -239,7 +239,9 @@ class Partition:
         times = batch.max_timestamp, NO_TIMESTAMP
         appended = self.log.append_checked(batch, batch.records, *times, self.leader_epoch, now)
         if isinstance(appended, Appended) and not appended.is_duplicate:
-            self._advance_high_watermark(self.log.log_end_offset, now)
+            assert self.followers is not None
+            if len(self.followers.maximal) == 1:  # nobody to wait for
+                self._advance_high_watermark(self.log.log_end_offset, now)
             self._tell_replicas()
         return appended
 

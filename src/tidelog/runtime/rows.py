@@ -75,6 +75,14 @@ class Rows(dict[ConnectionId, Row]):
         row.bytes += size
         self.bytes += size
 
+    def take_alone(self, connection: ConnectionId, waiting: Waiting) -> bool:
+        """Whether nothing else of the connection waits: then its row is gone."""
+        row = self.get(connection)
+        if row is None or len(row) > 1 or row[0] is not waiting:
+            return False
+        del self[connection]
+        return True
+
     def take_ready(self, connection: ConnectionId) -> list[list[Any]]:
         """What has nothing before it any more."""
         row = self[connection]

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 AT_ONCE_MAX = 150
 """Partitions that are looked at in one go."""
+WOKEN_AT_ONCE_MAX = 30
 WOKEN_COST = 50
-"""Microseconds for a long poll that is looked at (slices.py)."""
+"""Long polls that one step looks at, and microseconds for each (slices.py)."""
 TOPIC_IDS_SINCE = 13
 
 
