@@ -172,8 +172,9 @@ class Segment:
         self._file.append((data,))
         self.size = position + len(data)
         for batch in batches:
-            self.add(position, batch.size, batch.last_offset, batch.max_timestamp)
-            position += batch.size
+            size = batch.size
+            self.add(position, size, batch.last_offset, batch.max_timestamp)
+            position += size
         assert position == self.size
 
     def add(self, position: int, size: int, last_offset: Offset, max_timestamp: int) -> None:
