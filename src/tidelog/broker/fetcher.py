@@ -68,6 +68,7 @@ class Fetcher:
         self._timer_ms: int | None = None
         self._interrupt_ms: int | None = None
         self._is_interrupting = False
+        self._asked_ms = 0
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -153,7 +154,7 @@ class Fetcher:
             # Not before we are registered: the leader must know which process it is that fetches.
             self._failed(now)
             return
-        self._is_busy = True
+        self._is_busy, self._asked_ms = True, now.monotonic_ms
         self._peer.send(request, then, now, broker.config.replica_socket_timeout_ms)
 
     def _find_leader(self, now: Now) -> None:
@@ -173,6 +174,11 @@ class Fetcher:
         """Somebody is to be followed who was not there when the request left that now waits for
         records, perhaps of nobody else: do not wait with it."""
         self._interrupt_ms = None
+        if now.monotonic_ms < self._asked_ms + INTERRUPT_MS:
+            # We have asked anew since: who follows hundreds in a long job would not get on.
+            self._interrupt_ms = self._asked_ms + INTERRUPT_MS
+            self._broker.schedule.at(self._interrupt_ms, self._interrupt)
+            return
         has_news = any(key in self._followed for key in self._changed)
         if self._is_busy and has_news and self._peer is not None and self._peer.in_flight:
             self._is_interrupting = True

@@ -289,6 +289,20 @@ def test_who_is_followed_anew_does_not_wait_for_a_long_poll(wired: Wired) -> Non
     assert [replica.log_end_offset for replica in followers.remote.values()] == [0, 0]
 
 
+def test_for_many_a_long_poll_is_interrupted_now_and_then(wired: Wired) -> None:
+    """As when a broker starts, whose partitions are taken up a few at a time by one job, which
+    knows no other time than that of its beginning."""
+    broker, began = wired[2].broker, wired[2].shell.now
+    wired.advance(100)
+    wired[2].shell.requests.clear()
+    for _ in range(40):
+        broker.fetchers.follow(wired.partition(2), began)
+        wired.advance(2)
+    wired.advance(INTERRUPT_MS)
+    restarted = [request for request in fetches(wired, 2) if request.session_epoch == 0]
+    assert 1 <= len(restarted) <= 2 + 80 // INTERRUPT_MS
+
+
 def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: Wired) -> None:
     wired[1].produce("t", b"a")
     wired.disconnect(1)
