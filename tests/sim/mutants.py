@@ -38,7 +38,7 @@ ALL = (
     # Replication.
     mutant(
         "truncate-to-the-high-watermark",
-        2,
+        1,
         (
             "broker.followed",
             "if not partition.log.leader_epochs.epochs:",
@@ -84,7 +84,7 @@ ALL = (
     ),
     mutant(
         "high-watermark-below-min-isr",
-        2,
+        1,
         (
             "replica.partition",
             "if len(self.followers.committed) < self.min_isr:",
@@ -93,22 +93,31 @@ ALL = (
     ),
     mutant(
         "count-a-removal-from-the-isr-before-it-is-sure",
-        1,
+        4,
         ("replica.isr", "if len(isr) > len(self.committed):", "if True:"),
     ),
     mutant(
         "join-the-isr-without-having-caught-up",
-        4,
+        1,
         ("replica.isr", "and replica.log_end_offset >= end_offset_min\n", "\n"),
     ),
     mutant(
+        "serve-fetches-of-another-epoch",
+        1,
+        (
+            "replica.partition",
+            "if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:",
+            "if True:",
+        ),
+    ),
+    mutant(
         "report-no-divergence",
-        2,
+        4,
         ("broker.reading", "if fetched.last_fetched_epoch >= 0:", "if False:"),
     ),
     mutant(
         "keep-epochs-that-were-truncated",
-        3,
+        1,
         (
             "log.leader_epochs",
             "        while self.start_offsets and self.start_offsets[-1] >= end_offset:\n"
@@ -174,8 +183,17 @@ ALL = (
         ),
     ),
     mutant(
+        "accept-sequences-out-of-order",
+        1,
+        (
+            "log.producer_state",
+            "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
+            "                return known\n        return None",
+        ),
+    ),
+    mutant(
         "followers-do-not-learn-of-producers",
-        4,
+        1,
         (
             "log.log",
             "            if batch.producer_id >= 0:\n                replay_batch(",
@@ -185,7 +203,7 @@ ALL = (
     # The controller.
     mutant(
         "elect-from-outside-the-isr",
-        4,
+        1,
         (
             "controller.partition_change",
             "return in_sync and node in self.replicas and self.is_acceptable(node)",
@@ -219,11 +237,20 @@ ALL = (
     ),
     mutant(
         "keep-a-restarted-broker-in-the-isr",
-        5,
+        1,
         (
             "controller.registration",
             "was_clean = existing is not None and request.previous_broker_epoch ==",
             "was_clean = existing is not None and -1 <=",
+        ),
+    ),
+    mutant(
+        "claim-the-epoch-of-the-process-before",
+        8,
+        (
+            "loading",
+            "epoch = node.broker.broker_epoch if node.config.is_broker else -1",
+            "epoch = role.image.broker_epoch(role.node_id)",
         ),
     ),
     # The quorum.
@@ -247,7 +274,7 @@ ALL = (
     ),
     mutant(
         "vote-for-who-has-less",
-        9,
+        5,
         (
             "raft.elections",
             "is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= quorum.last",
@@ -261,7 +288,7 @@ ALL = (
     ),
     mutant(
         "commit-records-of-earlier-epochs",
-        1,
+        4,
         (
             "raft.leading",
             "end <= max(role.start_offset, role.high_watermark or 0)",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.controller.registration import CONTROLLERS_REGISTER_SINCE
 from tidelog.env import Now
-from tidelog.errors import ErrorCode, PeerFailure
+from tidelog.errors import PeerFailure
 from tidelog.metadata.features import FEATURES
 from tidelog.metadata.format import random_uuid
 from tidelog.wire.declare import Message
@@ -38,13 +38,8 @@ class SelfRegistration:
         self._controller.channel.ask(self._request(), self._answered, now, purpose=PURPOSE)
 
     def _answered(self, answer: Message | PeerFailure, now: Now) -> None:
-        is_done = (
-            isinstance(answer, wire.ControllerRegistrationResponse)
-            and answer.error_code == ErrorCode.NONE
-        )
-        # The metadata will tell, in a moment or never.
-        delay_ms = 0 if is_done else RETRY_MS
-        self._controller.runtime.schedule.at(now.monotonic_ms + delay_ms, self._check_again)
+        """Whatever it is: the metadata tells, and needs a moment for that."""
+        self._controller.runtime.schedule.at(now.monotonic_ms + RETRY_MS, self._check_again)
 
     def _check_again(self, now: Now) -> None:
         self._is_asking = False

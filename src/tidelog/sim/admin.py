@@ -32,7 +32,11 @@ from tidelog.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from tidelog.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -44,6 +48,8 @@ TIMEOUT_MS = 3000
 REPAIR_MS = 1000
 TOPIC_RESOURCE = 2
 SET = 0
+PREFERRED, UNCLEAN = 0, 1
+"""Kinds of elections."""
 HIGH_WATERMARK = -1
 """As an offset of DeleteRecords."""
 
@@ -61,6 +67,8 @@ class Admin:
         self.is_stopping = False
         self.interval_ms = 1500
         self.has_made_topics = False
+        self.hopeless: Callable[[], list[tuple[str, int]]] = list
+        """Partitions that come back by an unclean election alone."""
         self._brokers = brokers
         self._history = history
         self._changes: list[Change] = [
@@ -86,6 +94,8 @@ class Admin:
             for topic in self.topics.values():
                 if topic.is_fleeting:
                     yield from self._make(topic)
+            for name, index in self.hopeless():
+                yield from self._elect(UNCLEAN, (TopicPartitions(topic=name, partitions=(index,)),))
 
     def _ask(self, request: Message) -> Flow:
         """Of any broker: it forwards what is the controller's. None if there was no answer."""
@@ -121,7 +131,12 @@ class Admin:
         return topic.name, self.client.rng.randrange(topic.partitions)
 
     def _elect_preferred(self) -> Flow:
-        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
+        yield from self._elect(PREFERRED, None)
+
+    def _elect(self, kind: int, partitions: tuple[TopicPartitions, ...] | None) -> Flow:
+        request = ElectLeadersRequest(
+            election_type=kind, topic_partitions=partitions, timeout_ms=TIMEOUT_MS
+        )
         answer = yield from self._ask(request)
         if isinstance(answer, ElectLeadersResponse):
             self._succeeded("ElectLeaders", answer.error_code)

@@ -9,7 +9,7 @@ from functools import partial
 from tidelog.config.broker import BrokerConfig
 from tidelog.loading import load_node, stop_node
 from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, random_uuid, voter
-from tidelog.sim.machine import Boot, Machine, Watch
+from tidelog.sim.machine import STOPPED, Boot, Machine, Watch
 from tidelog.sim.network import Network
 from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
 from tidelog.sim.timeline import MS, SECOND, Action, Clock
@@ -70,7 +70,10 @@ class Cluster:
         rng = random.Random(f"node/{self.plan.seed}/{node_id}/{machine.lives}")
         node = load_node(config, machine.disk, rng, machine.clock.now())
         ports = {endpoint.port: endpoint.name for endpoint in config.bound_endpoints}
-        return Boot(node, ports)
+        of_brokers = {p: name for p, name in ports.items() if name not in config.controller_names}
+        of_controllers = {p: name for p, name in ports.items() if p not in of_brokers}
+        # As server/run.py does: before that a broker would tell that topics do not exist.
+        return Boot(node, of_controllers, of_brokers, lambda: node.broker.lifecycle.is_adopted)
 
     def _format(self, machine: Machine, node_id: int) -> None:
         """As `kafka-storage format` does before the first start. A second disk of a voter does
@@ -130,4 +133,4 @@ class CleanStop:
 
     def _end(self) -> None:
         is_clean = stop_node(self._node, self._machine.clock.now())
-        self._machine.kill("stopped" if is_clean else "stopped, though not cleanly")
+        self._machine.kill(STOPPED if is_clean else "stopped, though not cleanly")

@@ -12,6 +12,7 @@ SOMETIMES = (
     "a leader of the quorum resigned",
     "a leader was elected from the ELR",
     "a metadata log began with a snapshot",
+    "a metadata log was cut behind a snapshot",
     "a partition lost its leader",
     "a pre-vote was granted",
     "a reassignment ended",

@@ -18,10 +18,14 @@ from tidelog.sim.violation import Violation
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
 
-HEADER = struct.Struct(">qiibIhi")
-"""Of a batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta."""
+HEADER = struct.Struct(">qiibIhi16xqhi")
+"""Of a batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta;
+behind two timestamps producer id, producer epoch, base sequence."""
 LENGTH_BYTES = 12
 """That the length does not count."""
+SEQUENCE_MASK = (1 << 31) - 1
+"""Behind the highest sequence comes 0."""
+NO_PRODUCER = (-1, -1, -1)
 
 
 class Entry(NamedTuple):
@@ -36,6 +40,8 @@ class Entry(NamedTuple):
     position: int
     end_position: int
     """Where it begins and ends in that segment's file."""
+    producer: tuple[int, int, int] = NO_PRODUCER
+    """Its id and epoch, and the first sequence."""
 
     @property
     def key(self) -> tuple[Offset, int]:
@@ -123,13 +129,13 @@ def read_entries(disk: SimulatedDisk, path: str, segment: Offset, position: int)
     content = disk.content(f"{path}/{file_name(segment, LOG)}")
     end = len(content)
     while position + HEADER.size <= end:
-        base_offset, length, epoch, _, crc, _, last_delta = HEADER.unpack_from(content, position)
+        header = HEADER.unpack_from(content, position)
+        base_offset, length, epoch, _, crc, _, last_delta, *producer = header
         end_position = position + LENGTH_BYTES + length
         if end_position > end:
             return
-        yield Entry(
-            base_offset, base_offset + last_delta + 1, epoch, crc, segment, position, end_position
-        )
+        end_offset, place = base_offset + last_delta + 1, (segment, position, end_position)
+        yield Entry(base_offset, end_offset, epoch, crc, *place, (*producer,))
         position = end_position
 
 
@@ -232,8 +238,15 @@ class Ledger:
         """Log matching: two batches of one offset and epoch are the same batch, and what is
         before them is the same as well."""
         replica = self.replica(machine)
-        before = replica.entries[-1].key if replica.entries else None
+        last = replica.entries[-1] if replica.entries else None
+        if last is not None and last.end_offset <= self.start_offset_max:
+            # Deleted by a leader, and back after a crash, because it was not durable that the log
+            # starts later (Kafka writes that once a minute): it may be of another history.
+            last = None
+        before = None if last is None else last.key
         known = self._known.setdefault(added.key, (added, before))
+        if known[0] is added:
+            self._check_sequence(replica, added)
         if not known[0].is_same_as(added):
             raise Violation(
                 "log matching",
@@ -249,6 +262,24 @@ class Ledger:
                 f" {added.epoch} comes {before}, elsewhere {known[1]}",
             )
         replica.append(added)
+
+    def _check_sequence(self, replica: ReplicaLog, added: Entry) -> None:
+        """An idempotent producer's batches follow each other, wherever the last one is there to
+        compare with: a gap would be a lost batch whose retry comes too late."""
+        producer_id, producer_epoch, sequence = added.producer
+        if producer_id < 0 or sequence < 0:
+            return
+        for last in reversed(replica.entries):
+            if last.producer[0] == producer_id:
+                count = last.end_offset - last.base_offset
+                is_same = last.producer[1] == producer_epoch
+                wanted = (last.producer[2] + count) & SEQUENCE_MASK if is_same else 0
+                if sequence != wanted:
+                    raise Violation(
+                        "a producer's sequences have no gap",
+                        f"{self.name}: {added} follows {last}, its sequence is not {wanted}",
+                    )
+                return
 
     def truncated(self, machine: str, end_offset: Offset) -> list[Entry]:
         """Nobody gives up what is committed, unless its loss is excused."""

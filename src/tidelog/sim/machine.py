@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tidelog.env import Now
@@ -17,9 +18,10 @@ from tidelog.sim.timeline import Clock
 
 FLUSH_US = (200, 4000)
 
-# Why a process has ended, where the disk is not what it was.
+# Why a process has ended: where the disk is not what it was, and where all of it is durable.
 LOST_POWER = "lost its power"
 NEW_DISK = "got a new disk"
+STOPPED = "stopped"
 
 
 class Boot(NamedTuple):
@@ -28,6 +30,9 @@ class Boot(NamedTuple):
 
     program: Program
     ports: dict[int, str]
+    ports_later: Mapping[int, str] = MappingProxyType({})
+    is_ready: Callable[[], bool] = bool
+    """Whether it listens at the later ones too; until then who connects there is refused."""
 
 
 class Watch(Protocol):
@@ -97,7 +102,7 @@ class Machine:
         self.lives += 1
         self.disk.wall_ms = self.clock.now().wall_ms
         try:
-            program, ports = self._boot(self)
+            boot = self._boot(self)
         except CannotLoad as error:
             self.disk.release_locks()
             self._watch.ended(self, f"cannot start: {error}")
@@ -105,7 +110,9 @@ class Machine:
         except Crashed:
             self.power_failed()
             return False
-        self.process = Process(self, program, ports)
+        self.process = Process(self, boot.program)
+        self.process.listen(boot.ports)
+        self.process.listen_later(boot.ports_later, boot.is_ready)
         self._watch.started(self)
         self.process.happen(self.process.first_step)
         return self.is_running

@@ -34,15 +34,41 @@ class MetadataInvariants:
         """The incarnation of each broker epoch."""
         self._incarnations: dict[str, Uuid] = {}
         """Of the process that a machine runs."""
+        self._unclean: dict[str, None] = {}
+        """Machines that ended a process uncleanly, and have registered none since."""
+        self._new_disks: dict[str, None] = {}
+        """Machines that have had one."""
+        self._given_up: dict[Place, None] = {}
+        """Partitions that an operator brings back at any price."""
 
     def started(self, machine: str, incarnation_id: Uuid | None) -> None:
         self._images.pop(machine, None)
         if incarnation_id is not None:
             self._incarnations[machine] = incarnation_id
 
-    def ended(self, machine: str) -> None:
+    def ended(self, machine: str, *, is_clean: bool) -> None:
         """What the metadata says of that process it says of one that is gone."""
-        self._incarnations.pop(machine, None)
+        if self._incarnations.pop(machine, None) is not None and not is_clean:
+            self._unclean[machine] = None
+
+    def got_new_disk(self, machine: str) -> None:
+        self._new_disks[machine] = None
+
+    def hopeless(self) -> list[tuple[str, int]]:
+        """Partitions that only an operator can bring back, in Kafka too: ISR and ELR are empty, and
+        the last known leader came back with a new disk. When it is unfenced it is not elected,
+        because its replica counts as being in the directory that is gone; and when it reports
+        another directory, no election follows."""
+        found = []
+        image = max(self._images.values(), key=lambda one: one.offset)
+        for place, state in self._latest.items():
+            topic = image.topic_by_id(place.topic_id)
+            is_left = state.leader >= 0 or state.isr or state.eligible_leader_replicas
+            is_empty = any(host(last) in self._new_disks for last in state.last_known_elr)
+            if topic is not None and not is_left and is_empty:
+                self._given_up[place] = None
+                found.append((topic.name, place.partition))
+        return found
 
     def stepped(self, machine: str, image: MetadataImage) -> None:
         before = self._images.get(machine)
@@ -77,6 +103,9 @@ class MetadataInvariants:
         name = host(broker.broker_id)
         if self._incarnations.get(name) == broker.incarnation_id:
             self._replicas.registered(name, broker.broker_epoch)
+            if name in self._unclean and image.elr_is_on:
+                del self._unclean[name]
+                _check_registration(image, broker)
         if broker.fenced:
             self._counters.reached("a broker was fenced")
         if not broker.is_active:
@@ -166,7 +195,7 @@ class MetadataInvariants:
     ) -> None:
         """Somebody leads who was neither in sync nor eligible."""
         is_configured = image.topic_configs(topic.name).get(UNCLEAN) == "true"
-        is_allowed = is_configured or self.is_unclean_asked_for
+        is_allowed = is_configured or self.is_unclean_asked_for or place in self._given_up
         # By the same change the last one may have lost its place in the ELR.
         is_last_known = (
             not before.isr
@@ -196,6 +225,16 @@ class MetadataInvariants:
                 ledger.check_below(
                     member, ledger.high_watermark, "who is in ISR or ELR has what is committed"
                 )
+
+
+def _check_registration(image: MetadataImage, broker: Broker) -> None:
+    """The process before stopped uncleanly: nobody knows what this one has."""
+    for place, state in image.partitions_of(broker.broker_id) if broker.fenced else ():
+        require(
+            broker.broker_id not in (*state.isr, *state.eligible_leader_replicas),
+            "who stopped uncleanly is in no ISR or ELR",
+            lambda place=place, state=state: f"{broker.broker_id}, {place}: {state}",  # type: ignore[misc]
+        )
 
 
 def _words(state: PartitionState) -> str:

@@ -12,15 +12,16 @@ from tidelog.events import (
     FileFailed,
     Received,
 )
-from tidelog.node import Node
+from tidelog.runtime.metadata import Metadata
 from tidelog.sim.counters import Counters
 from tidelog.sim.describe import Readable
-from tidelog.sim.machine import LOST_POWER, NEW_DISK, Machine
+from tidelog.sim.fetches import FetchInvariants, Hosted
+from tidelog.sim.machine import LOST_POWER, NEW_DISK, STOPPED, Machine
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.quorum import QuorumInvariants
 from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.trace import Trace
-from tidelog.sim.view import incarnation_of, metadata_of, node_of, partitions_of
+from tidelog.sim.view import hosted_by, incarnation_of, metadata_of, node_of
 from tidelog.sim.words import Words
 
 Ended = Callable[[Machine], None]
@@ -34,12 +35,13 @@ class Observer:
         self.replicas = ReplicaInvariants(counters)
         self.metadata = MetadataInvariants(self.replicas, counters, trace)
         self.quorum = QuorumInvariants(counters)
+        self.fetches = FetchInvariants()
         self.on_end: Ended | None = None
         """Who is to be told that a process is gone."""
         self.words: Words | None = None
         self._numbers: dict[str, int] = {}
-        self._nodes: dict[str, Node] = {}
-        """Those that run, by their machines."""
+        self._nodes: dict[str, tuple[Metadata, Hosted]] = {}
+        """What the invariants look at in those that run, by their machines."""
         self._readable = Readable()
 
     def before_step(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
@@ -47,18 +49,22 @@ class Observer:
         self.trace.step(number, event, frame)
         if self.trace.is_shown:
             self._show(machine, event, frame)
-        self.quorum.received(machine.name, event)
+        if type(event) is Received:
+            self.quorum.received(machine.name, event)
+            found = self._nodes.get(machine.name)
+            if found is not None:
+                self.fetches.received(machine.name, found[1], event)
 
     def after_step(self, machine: Machine) -> None:
         if self.words is not None and self.words.failure is not None:
             raise self.words.failure
-        node = self._nodes.get(machine.name)
-        if node is not None:
-            metadata = metadata_of(node)
+        found = self._nodes.get(machine.name)
+        if found is not None:
+            metadata, hosted = found
             self.quorum.stepped(machine.name, machine.disk, metadata.raft)
             # First what was decided: it says which leader may lack records.
             self.metadata.stepped(machine.name, metadata.image)
-            self.replicas.stepped(machine.name, machine.disk, partitions_of(node))
+            self.replicas.stepped(machine.name, machine.disk, hosted.values())
 
     def _show(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
         if isinstance(event, Received) and frame is not None:
@@ -73,22 +79,28 @@ class Observer:
             words = self._readable.sent(machine.name, connection, frame)
             self.trace.show(f"{machine.name} -> {peer} {words}")
         self.quorum.sent(machine.name, machine.disk, connection, frame)
+        if machine.name in self._nodes:
+            self.fetches.sent(machine.name, self._nodes[machine.name][1], connection, frame)
 
     def started(self, machine: Machine) -> None:
         node = node_of(machine)
         if node is not None:
-            self._nodes[machine.name] = node
-            self.quorum.started(machine.name, machine.disk, metadata_of(node).raft)
+            metadata, hosted = metadata_of(node), hosted_by(node)
+            self._nodes[machine.name] = metadata, hosted
+            self.quorum.started(machine.name, machine.disk, metadata.raft)
             self.metadata.started(machine.name, incarnation_of(node))
-            self.replicas.started(machine.name, machine.disk, partitions_of(node))
+            self.replicas.started(machine.name, machine.disk, hosted.values())
 
     def ended(self, machine: Machine, reason: str) -> None:
         self.trace.say(f"{machine.name} {reason}")
         self._nodes.pop(machine.name, None)
         self.quorum.ended(machine.name)
-        self.metadata.ended(machine.name)
+        self.fetches.ended(machine.name)
+        self.metadata.ended(machine.name, is_clean=reason == STOPPED)
         if reason in (LOST_POWER, NEW_DISK):
             self.quorum.lost(machine.name, machine.disk, is_new_disk=reason == NEW_DISK)
             self.replicas.lost(machine.name, machine.disk, reason)
+        if reason == NEW_DISK:
+            self.metadata.got_new_disk(machine.name)
         if self.on_end is not None:
             self.on_end(machine)

@@ -166,6 +166,8 @@ def _properties(rng: random.Random) -> dict[str, str]:
             ("2000", "20000", "20971520")
         ),
         "internal.metadata.log.segment.bytes": rng.choice(("4096", "65536")),
+        "metadata.max.retention.bytes": rng.choice(("10000", "104857600")),
+        "metadata.max.idle.interval.ms": rng.choice(("500", "3000")),
         "auto.create.topics.enable": "false",
         "delete.topic.enable": "true",
         "min.insync.replicas": "2",

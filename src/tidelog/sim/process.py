@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ from tidelog.sim.program import Program, Surroundings
 from tidelog.sim.timeline import Action
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
-from tidelog.wire.request import decode_request
+from tidelog.wire.request import Served, decode_request
 
 DISK_THREADS = 2
 TICK_US_MIN = 20
@@ -47,13 +47,16 @@ TICK_US_MIN = 20
 class Connection:
     """A socket as the process sees it."""
 
-    __slots__ = ("frames", "held", "id", "listener", "socket", "unsent")
+    __slots__ = ("frames", "held", "id", "listener", "served", "socket", "unsent")
 
-    def __init__(self, number: ConnectionId, socket: Socket, listener: str | None) -> None:
+    def __init__(
+        self, number: ConnectionId, socket: Socket, listener: str | None, served: Served
+    ) -> None:
         self.id = number
         self.socket = socket
         self.listener = listener
         """By which somebody reached us; None if it was us who connected."""
+        self.served = served
         self.frames = FrameReader()
         self.held: bytearray | None = None
         """What came while it is not read from."""
@@ -63,7 +66,7 @@ class Connection:
 class Process:
     """Everything that ends with it: connections, timers, work that the disk was to do."""
 
-    def __init__(self, machine: Surroundings, program: Program, ports: dict[int, str]) -> None:
+    def __init__(self, machine: Surroundings, program: Program) -> None:
         self.machine = machine
         self.program = program
         self.is_alive = True
@@ -89,8 +92,16 @@ class Process:
             RemoveTree: self._remove_tree,
             StopProcess: self._stop_process,
         }
+        self._ports_later: Mapping[int, str] = {}
+        self._is_ready: Callable[[], bool] = bool
+
+    def listen(self, ports: Mapping[int, str]) -> None:
         for port, listener in ports.items():
-            machine.host.ports[port] = partial(self._accept, listener)
+            self.machine.host.ports[port] = partial(self._accept, listener)
+
+    def listen_later(self, ports: Mapping[int, str], is_ready: Callable[[], bool]) -> None:
+        """After the first step that makes the program ready."""
+        self._ports_later, self._is_ready = ports, is_ready
 
     def end(self, *, is_power_failure: bool = False) -> None:
         """Nothing of it happens any more."""
@@ -136,6 +147,9 @@ class Process:
         for effect in effects:
             self._effects[type(effect)](effect)
         if self.is_alive:
+            if self._ports_later and self._is_ready():
+                self.listen(self._ports_later)
+                self._ports_later = {}
             self.set_timer()
             self.machine.after_step()
 
@@ -163,7 +177,15 @@ class Process:
     # The network. A socket's news wait for a paused process like everything else.
 
     def received(self, socket: Socket, data: bytes) -> None:
-        self.happen(partial(self._received, socket, data))
+        if self.is_paused:
+            self._held.append(partial(self.received, socket, data))
+            return
+        connection = self._by_socket.get(socket)
+        if connection is not None and self.is_alive:
+            try:
+                self._read(connection, data)
+            except Crashed:
+                self.machine.power_failed()
 
     def closed(self, socket: Socket) -> None:
         self.happen(partial(self._closed, socket))
@@ -174,13 +196,9 @@ class Process:
 
     def _adopt(self, number: ConnectionId, socket: Socket, listener: str | None) -> None:
         socket.owner = self
-        connection = Connection(number, socket, listener)
+        served = {} if listener is None else self.program.served_at(listener)
+        connection = Connection(number, socket, listener, served)
         self._connections[number] = self._by_socket[socket] = connection
-
-    def _received(self, socket: Socket, data: bytes) -> None:
-        connection = self._by_socket.get(socket)
-        if connection is not None:
-            self._read(connection, data)
 
     def _read(self, connection: Connection, data: bytes) -> None:
         if connection.held is not None:
@@ -206,8 +224,7 @@ class Process:
                 if connection.listener is None:
                     self.step(Answered(connection.id, frame), frame)
                 else:
-                    served = self.program.served_at(connection.listener)
-                    request = decode_request(frame, served)
+                    request = decode_request(frame, connection.served)
                     self.step(Received(connection.id, request, connection.listener), frame)
         except DecodeError as error:
             self._close_connection(CloseConnection(connection.id, str(error)))

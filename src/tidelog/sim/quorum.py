@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.events import ConnectionId, Event, Received
+from tidelog.events import ConnectionId, Received
 from tidelog.log.names import LOG, file_name
 from tidelog.metadata.format import METADATA_DIRECTORY
 from tidelog.metadata.snapshot import parse_snapshot_name, read_snapshot
@@ -60,6 +60,7 @@ class QuorumInvariants:
         """Vote requests that a machine has not answered."""
         self._snapshots: dict[str, list[Message]] = {}
         self._disk_of: dict[str, SimulatedDisk] = {}
+        self._rafts: dict[str, Raft] = {}
         self._voters: dict[str, None] = {}
 
     # What happens to machines.
@@ -68,7 +69,7 @@ class QuorumInvariants:
         self._disk_of[machine] = disk
         self.ledger.replicas.pop(machine, None)
         follow(self.ledger, machine, disk, raft.log, may_be_rewritten=False)
-        self._marks[machine] = mark(raft)
+        self._marks[machine], self._rafts[machine] = mark(raft), raft
         self._note_voter(machine, raft)
         if raft.is_leader:
             # A quorum of one has elected itself while it was loaded.
@@ -89,7 +90,10 @@ class QuorumInvariants:
     def lost(self, machine: str, disk: SimulatedDisk, *, is_new_disk: bool) -> None:
         """What is committed is on so many disks, durably, that no power failure takes it."""
         self._disk_of[machine] = disk
-        for gone in self.ledger.lost(machine, surviving(disk, PATH), "power"):
+        left = surviving(disk, PATH)
+        found = map(parse_snapshot_name, disk.names(PATH))
+        left.start_offset = max((one.end_offset for one in found if one is not None), default=0)
+        for gone in self.ledger.lost(machine, left, "power"):
             raise Violation(
                 "committed metadata is durable",
                 f"{machine} was the last to hold {gone[:4]}, which is committed",
@@ -135,6 +139,8 @@ class QuorumInvariants:
         )
         if start != before[5]:
             self._check_start(machine, disk, start)
+            if start <= before[4]:
+                self._counters.reached("a metadata log was cut behind a snapshot")
         if end != before[4] or start != before[5] or epoch != before[0]:
             if end < before[4]:
                 self._counters.reached("a voter truncated the metadata log")
@@ -207,14 +213,10 @@ class QuorumInvariants:
 
     # What leaves a node.
 
-    def received(self, machine: str, event: Event) -> None:
+    def received(self, machine: str, event: Received) -> None:
         """Remember votes that it is asked for."""
-        if (
-            isinstance(event, Received)
-            and isinstance(event.request, Request)
-            and isinstance(event.request.message, VoteRequest)
-        ):
-            request = event.request
+        request = event.request
+        if isinstance(request, Request) and isinstance(request.message, VoteRequest):
             self._asked[machine, event.connection, request.correlation_id] = request
 
     def sent(
@@ -224,6 +226,8 @@ class QuorumInvariants:
         if connection < 0:
             is_voter = machine in self._voters
             if is_voter and frame[4:6] == FETCH_KEY and bytes(METADATA_TOPIC_ID) in frame:
+                # The step that sends it may have changed the log, or replaced it by a snapshot.
+                self.stepped(machine, disk, self._rafts[machine])
                 self._check_fetch(machine, disk, frame)
             return
         if not self._asked:

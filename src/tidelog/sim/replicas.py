@@ -21,19 +21,6 @@ Mark = tuple[Offset, Offset, Offset, int, int, int, int]
 the log knows."""
 
 
-def mark(partition: Partition) -> Mark:
-    log = partition.log
-    return (
-        partition.high_watermark,
-        log.log_end_offset,
-        log.log_start_offset,
-        partition.leader_id,
-        partition.leader_epoch,
-        partition.partition_epoch,
-        log.leader_epochs.latest,
-    )
-
-
 def require(is_so: bool, invariant: str, detail: Callable[[], str]) -> None:
     if not is_so:
         raise Violation(invariant, detail())
@@ -126,7 +113,16 @@ class ReplicaInvariants:
     def stepped(self, machine: str, disk: SimulatedDisk, partitions: Iterable[Partition]) -> None:
         marks = self._marks[machine]
         for partition in partitions:
-            now = mark(partition)
+            log = partition.log
+            now: Mark = (
+                partition.high_watermark,
+                log.log_end_offset,
+                log.log_start_offset,
+                partition.leader_id,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                log.leader_epochs.latest,
+            )
             before = marks.get(partition)
             if now != before:
                 marks[partition] = now

@@ -66,6 +66,7 @@ class Simulator:
         self.network.split = plan.network.split
         self.cluster = Cluster(plan, self.network, self.observer)
         self.workload = Workload(plan, self.network, self.observer, self.observer.replicas)
+        self.workload.admin.hopeless = self.observer.metadata.hopeless
         nodes = list(self.cluster.machines.values())
         self.nemesis = Nemesis(
             plan.faults,

@@ -30,6 +30,7 @@ _CODES: dict[type[Event], int] = {
     Flushed: 7,
     FileFailed: 8,
 }
+_WITH_CONNECTION = frozenset({1, 2, 3, 4, 5})
 
 
 class Trace:
@@ -44,12 +45,10 @@ class Trace:
 
     def step(self, machine: int, event: Event, frame: memoryview | None) -> None:
         self.steps += 1
-        kind = type(event)
-        connection = getattr(event, "connection", 0)
-        header = _STEP.pack(self._timeline.now_us, machine, _CODES[kind], connection)
-        self._hash.update(header)
-        if frame is not None:
-            self._hash.update(frame)
+        code = _CODES[type(event)]
+        connection = event.connection if code in _WITH_CONNECTION else 0  # type: ignore[union-attr]
+        header = _STEP.pack(self._timeline.now_us, machine, code, connection)
+        self._hash.update(header if frame is None else header + frame)
 
     def say(self, line: str) -> None:
         """Something that is not a step: a fault, a word of a node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidelog.node import Node
 from tidelog.replica.partition import Partition
@@ -17,9 +17,13 @@ def node_of(machine: Machine) -> Node | None:
     return program if isinstance(program, Node) else None
 
 
+def hosted_by(node: Node) -> Mapping[tuple[Uuid, int], Partition]:
+    """The partitions of its broker, if it is a broker."""
+    return node.broker.hosting.by_id if node.config.is_broker else {}
+
+
 def partitions_of(node: Node) -> Iterable[Partition]:
-    """That its broker hosts, if it is a broker."""
-    return node.broker.hosting.by_id.values() if node.config.is_broker else ()
+    return hosted_by(node).values()
 
 
 def metadata_of(node: Node) -> Metadata:

@@ -37,6 +37,41 @@ def test_the_same_batch_has_the_same_before_it(ledger: Ledger) -> None:
         ledger.appended("other", batch(2, 1))
 
 
+@pytest.mark.parametrize(
+    ("producer", "is_sound"),
+    [
+        ((7, 0, 4), True),
+        ((7, 0, 5), False),
+        ((7, 0, 2), False),
+        ((7, 1, 0), True),
+        ((7, 1, 4), False),
+        ((8, 0, 9), True),
+        ((-1, -1, -1), True),
+    ],
+)
+def test_a_producers_sequences_follow_each_other(
+    ledger: Ledger, producer: tuple[int, int, int], *, is_sound: bool
+) -> None:
+    """Behind a batch of sequences 2 and 3, and another producer's."""
+    ledger.appended("leader", batch(3, 1, count=2)._replace(producer=(7, 0, 2)))
+    ledger.appended("leader", batch(5, 1)._replace(producer=(9, 0, 0)))
+    added = batch(6, 1)._replace(producer=producer)
+    if is_sound:
+        ledger.appended("leader", added)
+    else:
+        with pytest.raises(Violation, match="sequences have no gap"):
+            ledger.appended("leader", added)
+
+
+def test_what_leaders_deleted_need_not_match(ledger: Ledger) -> None:
+    """A crash may bring back what an unclean leader had otherwise, and deleted."""
+    ledger.deleted(2)
+    for offset, epoch in ((0, 1), (1, 2), (2, 1)):
+        ledger.appended("other", batch(offset, epoch))
+    with pytest.raises(Violation, match="differ"):
+        ledger.appended("follower", batch(2, 1, crc=7))
+
+
 def test_a_log_may_begin_later(ledger: Ledger) -> None:
     ledger.appended("other", batch(1, 1))
     ledger.appended("other", batch(2, 1))

@@ -1,0 +1,59 @@
+"""What a voter's fetch says of its disk."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.raft.test_elections import started
+from tests.unit.raft.test_snapshots import take
+from tests.unit.raft.world import CLUSTER_ID, PATH, Node, static_world
+
+from tidelog.log.names import LOG, file_name
+from tidelog.raft.messages import fetch_request
+from tidelog.sim.counters import Counters
+from tidelog.sim.plan import host
+from tidelog.sim.quorum import QuorumInvariants
+from tidelog.sim.violation import Violation
+from tidelog.wire.request import encode_request
+
+
+@pytest.fixture
+def node() -> Node:
+    """A follower with some records, which are durable."""
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    for number in range(3):
+        world.committed(leader, f"record {number}")
+    world.run(500)
+    return next(one for one in world.nodes.values() if one is not leader)
+
+
+def fetched(invariants: QuorumInvariants, node: Node, offset: int) -> None:
+    """It asks for what follows."""
+    raft = node.raft
+    request = fetch_request(CLUSTER_ID, node.key, raft.epoch, (raft.epoch, offset), 0, 1 << 20)
+    frame = b"".join(encode_request(request, 17, 1, "node"))
+    invariants.sent(host(node.id), node.disk, -1, frame)
+
+
+def invariants_of(node: Node) -> QuorumInvariants:
+    invariants = QuorumInvariants(Counters())
+    invariants.started(host(node.id), node.disk, node.raft)
+    return invariants
+
+
+def test_what_is_not_durable_is_not_acknowledged(node: Node) -> None:
+    invariants, end = invariants_of(node), node.raft.log.log_end_offset
+    fetched(invariants, node, end)
+    node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
+    assert node.disk.exists(f"{PATH}/{file_name(0, LOG)}")
+    with pytest.raises(Violation, match="acknowledges what is durable"):
+        fetched(invariants, node, end)
+
+
+def test_the_step_that_asks_may_have_begun_with_a_snapshot(node: Node) -> None:
+    """Of its old log, which is gone, nothing need be durable."""
+    invariants, end = invariants_of(node), node.raft.log.log_end_offset
+    assert take(node).end_offset == end
+    node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
+    node.raft.log.truncate_fully_and_start_at(end)
+    fetched(invariants, node, end)
