@@ -106,6 +106,15 @@ def test_a_replica_that_begins_anew_is_not_eligible():
     assert (state.leader, state.eligible_leader_replicas) == (-1, ())
 
 
+def test_the_last_known_leader_that_begins_anew_waits_for_an_operator():
+    """As Kafka has it: who may lead is asked by the directory that it had before."""
+    image = cluster(directory=GONE, isr=(), leader=-1, last_known_elr=(1,))
+    decision, _ = assign(image, FIRST, 0)
+    state = replay_all(image, decision.records, 50, 1).partition("a", 0)
+    assert state.directory(1) == FIRST
+    assert (state.leader, state.isr, state.last_known_elr) == (-1, (), (1,))
+
+
 def beat(image, **more):
     request = BrokerHeartbeatRequest(
         broker_id=1,
