@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.replicas import differences, out_of_turn
 from tests.chaos.run import Run
+from tests.chaos.sequences import Sequences
 from tidelog.wire.batch_builder import BatchBuilder
 
 SECONDS = 12
@@ -59,3 +60,15 @@ def test_a_batch_out_of_turn_is_found(tmp_path: Path) -> None:
     assert write((0, 0), (0, 0)) == ["t-0: at 2 producer 7, epoch 0, has sequence 0, not 2"]
     assert len(write((0, 0), (0, 4))) == 1
     assert len(write((0, 2))) == 1
+
+
+def test_a_raised_epoch_is_told() -> None:
+    sequences = Sequences("producer1")
+    for kind, text in (
+        ("IDEMPSTATE", "Idempotent producer state change"),
+        ("ERRSEQ", "failed due to skipped sequence numbers"),
+        ("DRAIN", "t [0] beginning partition drain"),
+        ("DRAIN", "All partitions drained, bumped epoch to PID{Id:7,Epoch:1}"),
+    ):
+        sequences.logger.debug("%s [%s] %s", kind, "rdkafka#producer-1", text)
+    assert [line.split()[0] for line in sequences.raised] == ["failed", "All"]
