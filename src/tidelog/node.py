@@ -65,7 +65,7 @@ Encoded = list[Any] | Delayed | Disconnect | None
 
 class Node:
     """One process of a cluster. Invariant: between two steps nothing is ready but unsent, except
-    for what jobs have still to do."""
+    for what jobs have still to do, and what a TurnEnded will end (`waits_for_more`)."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class Node:
         """Complete what this step made possible, until nothing more comes of it."""
         purgatory = self.runtime.purgatory
         while (self._woken and not self.waits_for_more) or purgatory.completed:
-            if len(self._woken) > WOKEN_AT_ONCE_MAX:
+            if len(self._woken) > WOKEN_AT_ONCE_MAX and not self.waits_for_more:
                 woken_fetches = dict(self._woken)
                 self._woken.clear()
                 self.runtime.jobs.start(look_at_all(woken_fetches, now), now)

@@ -10,7 +10,7 @@ from tidelog.broker.automatic_topics import AutomaticTopics
 from tidelog.broker.checkpoints import Checkpoints
 from tidelog.broker.directory_reports import DirectoryReports
 from tidelog.broker.fetch_session import FetchSessions
-from tidelog.broker.fetcher import Fetchers
+from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs

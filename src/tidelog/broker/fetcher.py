@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from tidelog.broker.fetcher_session import Answers, FetcherSession, Key
 from tidelog.broker.followed import Followed, State
 from tidelog.env import Now
 from tidelog.errors import ErrorCode, PeerFailure
-from tidelog.replica.partition import NO_LEADER, Partition
+from tidelog.replica.partition import Partition
 from tidelog.runtime.peers import Peer
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
@@ -82,7 +81,9 @@ class Fetcher:
         key = partition.topic_id, partition.index
         self.remove(partition)
         bytes_max = self._broker.config.replica_fetch_max_bytes
-        self._followed[key] = Followed(partition, bytes_max)
+        followed = self._followed[key] = Followed(partition, bytes_max)
+        if partition in self._broker.fetchers.cut:
+            followed.state = State.TRUNCATED  # in the epoch before, and the disk may not know
         self._note(key, now)
         if not self._is_busy:
             self._wake_at(now.monotonic_ms)  # when this step has told all there is to follow
@@ -320,14 +321,19 @@ class Fetcher:
     def _when_durable(self, key: Key, followed: Followed, now: Now) -> None:
         partition = followed.partition
         log_dir = self._broker.log_dirs.holding((partition.topic, partition.index))
+        cut = self._broker.fetchers.cut
 
         def written(now: Now) -> None:
+            cut[partition] -= 1
+            if not cut[partition]:
+                del cut[partition]
             if followed.state is State.TRUNCATED:
                 followed.state = State.FETCHING
                 self._changed[key] = None
                 self._wake_at(now.monotonic_ms)
 
         if log_dir is not None:
+            cut[partition] = cut.get(partition, 0) + 1
             self._broker.checkpoints.write(log_dir, now, written, partition.log)
 
     def _wake_at(self, time_ms: int) -> None:
@@ -347,46 +353,6 @@ class Fetcher:
         if self._delayed:
             self._wake_at(min(followed.due_ms for followed in self._delayed.values()))
         self._ask(now)
-
-
-class Fetchers:
-    """All that a broker follows."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        self._following: dict[Partition, Fetcher] = {}
-        self._count = broker.config.num_replica_fetchers
-
-    def follow(self, partition: Partition, now: Now) -> None:
-        """Its leader, in the epoch that it has now; nobody, if there is none."""
-        self.unfollow(partition)
-        if partition.leader_id == NO_LEADER or partition.is_leader:
-            return
-        self._count = self._broker.config.num_replica_fetchers
-        share = crc32(partition.topic.encode()) + partition.index
-        key = partition.leader_id, share % self._count
-        fetcher = self._fetchers.get(key)
-        if fetcher is None:
-            fetcher = self._fetchers[key] = Fetcher(self._broker, *key)
-        self._following[partition] = fetcher
-        fetcher.add(partition, now)
-
-    def share_out(self, now: Now) -> None:
-        """Anew, after num.replica.fetchers may have changed."""
-        if self._broker.config.num_replica_fetchers != self._count:
-            for partition in list(self._following):
-                self.follow(partition, now)
-
-    def unfollow(self, partition: Partition) -> None:
-        fetcher = self._following.pop(partition, None)
-        if fetcher is not None:
-            fetcher.remove(partition)
-
-    def state_of(self, partition: Partition) -> State | None:
-        """None if it follows nobody."""
-        fetcher = self._following.get(partition)
-        return None if fetcher is None else fetcher.state_of(partition)
 
 
 def _records(data: PartitionData) -> memoryview | bytes | bytearray:

@@ -67,7 +67,7 @@ class Followed:
         self._failures = 0
         if not partition.log.leader_epochs.epochs:
             # Where no epoch tells what diverges, only what is committed is sure.
-            truncate_to(partition, partition.high_watermark)
+            self._cut(lambda: truncate_to(partition, partition.high_watermark))
 
     @property
     def wanted(self) -> Wanted | None:

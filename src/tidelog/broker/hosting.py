@@ -305,7 +305,7 @@ class Hosting:
         broker, image = self.broker, self.broker.image
         if record.resource_type == BROKER_RESOURCE:
             broker.reconfigure()
-            broker.fetchers.share_out(now)
+            yield from broker.fetchers.share_out(now)
             topics = list(self._indexes)
             broker.lifecycle.beat_soon(now)  # a directory may be cordoned by now
         elif record.resource_type == TOPIC_RESOURCE:

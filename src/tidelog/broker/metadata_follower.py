@@ -38,6 +38,7 @@ class MetadataFollower:
     def reload(self, now: Now) -> Slices[None]:
         if self._is_adopted:
             self._broker.reconfigure()
+            yield from self._broker.fetchers.share_out(now)
             yield from self._broker.hosting.reload(now)
             self._broker.lifecycle.metadata_changed(now)
 
@@ -63,6 +64,7 @@ class MetadataFollower:
         while image is not broker.image:  # or it changed meanwhile
             image = broker.image
             broker.reconfigure()
+            yield from broker.fetchers.share_out(now)
             yield from broker.hosting.reload(now)
         self._is_adopted = True
         broker.start(now)

@@ -53,11 +53,13 @@ class RefusedBatches:
         known = self._first.get(key)
         if known is not None and self._is_before(known, partition, batch):
             return
+        refused = Refused(batch.producer_epoch, batch.base_sequence, error, now.monotonic_ms)
+        if self._is_over(refused, *key):
+            return  # a retry of what is in the log: it is nobody's turn
         self._forget(key)
         if len(self._first) >= ENTRIES_MAX:
             self._forget(next(iter(self._first)))
-        epoch, sequence = batch.producer_epoch, batch.base_sequence
-        self._first[key] = Refused(epoch, sequence, error, now.monotonic_ms)
+        self._first[key] = refused
         self.partitions[partition] = self.partitions.get(partition, 0) + 1
 
     def error(self, partition: Partition, batch: SequencedBatch, now: Now) -> ErrorCode | None:
@@ -109,4 +111,4 @@ def _sequenced(records: Any) -> SequencedBatch | None:
     if records is None or isinstance(records, ValidBatch | Refusal):
         return records.batch if isinstance(records, ValidBatch) else None
     batch = read_batch(memoryview(records), 0, len(records))
-    return batch if isinstance(batch, RecordBatch) else None
+    return batch if isinstance(batch, RecordBatch) and batch.crc_is_right() else None

@@ -47,7 +47,8 @@ IDLE_SWEEP_SECONDS_MIN = 0.1
 DISK_THREADS = 2
 DRAIN_POLL_SECONDS = 0.01
 TURNS_MAX = 4
-"""Of the loop, while a node waits for more: some tenths of a millisecond."""
+TURNS_NS_MAX = 1_000_000
+"""Of the loop, and of time, while a node waits for more."""
 
 
 # Asked at every request: so without the detours of a named tuple and a module's names.
@@ -83,6 +84,7 @@ class Shell:
         self._alarm = node.runtime.alarm
         self._turns = self._steps = 0
         """Of the loop since the node waits for more, and of the node in the last of them."""
+        self._turns_end_ns = 0
         node.has_turns = True
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         # After an election hundreds of logs are flushed; the quorum's is not to wait for them.
@@ -168,11 +170,13 @@ class Shell:
         self._steps += 1
         if self.node.waits_for_more and not self._turns:
             self._turns, self._steps = 1, 0
+            self._turns_end_ns = _monotonic_ns() + TURNS_NS_MAX
             self.loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         """Once nothing more comes, or it took too many turns of the loop."""
-        if self._steps and self._turns < TURNS_MAX:
+        has_time = self._turns < TURNS_MAX and _monotonic_ns() < self._turns_end_ns
+        if self._steps and has_time:
             self._turns, self._steps = self._turns + 1, 0
             self.loop.call_soon(self._end_turn)
         else:

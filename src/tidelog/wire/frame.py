@@ -23,6 +23,8 @@ LARGE_BYTES_MAX = 4 << 20
 LARGE_BYTES_ALL_MAX = 64 << 20
 """Of one that is kept although it is large, and of all of those: a new one for each of a peer's
 large frames costs as much as all else that is done with it."""
+UNNEEDED_MAX = 100
+"""Reads that would have fitted into a smaller one: then others may have it."""
 
 LENGTH = Packing(">i")
 
@@ -46,13 +48,15 @@ class FrameReader:
         """Behind the last byte that arrived."""
         self._kept_bytes = 0
         """The buffer's, if it is kept although it is large."""
+        self._unneeded = 0
+        """Reads since one that filled so much of it."""
 
     def buffer(self, sizehint: int = -1) -> memoryview:
         """Where the next bytes belong: never empty. No size that is asked for is heeded."""
         if self._start == self._end:
+            if len(self._view) > BUFFER_BYTES_KEPT_MAX:
+                self._keep_or_drop(self._end > BUFFER_BYTES_KEPT_MAX)
             self._start = self._end = 0
-            if len(self._view) > BUFFER_BYTES_KEPT_MAX and not self._kept_bytes:
-                self._keep_or_drop()
             return self._view
         if self._end == len(self._view):
             self._make_room()
@@ -94,9 +98,13 @@ class FrameReader:
 
     __del__ = close
 
-    def _keep_or_drop(self) -> None:
+    def _keep_or_drop(self, was_needed: bool) -> None:
         size = len(self._view)
-        if size <= min(LARGE_BYTES_MAX, LargeBuffers.bytes_left):
+        self._unneeded = 0 if was_needed else self._unneeded + 1
+        if self._kept_bytes:
+            if self._unneeded > UNNEEDED_MAX:
+                self._replace(BUFFER_BYTES_MIN)
+        elif size <= min(LARGE_BYTES_MAX, LargeBuffers.bytes_left):
             LargeBuffers.bytes_left -= size
             self._kept_bytes = size
         else:

@@ -332,6 +332,33 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     assert partition.log.log_end_offset == 2
 
 
+def test_not_even_in_a_new_epoch(wired: Wired) -> None:
+    wired[1].produce("t", b"a")
+    wired.disconnect(1)
+    produce_to_leader_only(wired, 1, b"lost")
+    node, partition = wired[1], wired.partition(1)
+    partition.log.flush(node.shell.now)
+    wired.change(2, 3, isr=(2, 3), leader=2)
+    wired[2].produce("t", b"b")
+    wired.down.clear()
+    node.shell.flush_ms = (200, 200)
+    wired.change(1, isr=(2, 3), leader=2)
+    for _ in range(300):
+        wired.advance(1)
+        if partition.log.log_end_offset == 1:
+            break
+    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    node.shell.flush_ms = (1, 1)  # that of the metadata, which overtakes
+    wired.change(isr=(2, 3), leader=2)  # takes 30 ms
+    assert partition.leader_epoch == 2
+    wired.advance(120)
+    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    assert partition.log.log_end_offset == 1
+    wired.advance(400)
+    assert partition.log.log_end_offset == 2
+    assert not node.broker.fetchers.cut
+
+
 def test_nothing_is_appended_before_the_disk_knows_that_a_segment_is_gone(wired: Wired) -> None:
     wired[1].produce("t", b"a")
     wired.disconnect(1)
@@ -410,6 +437,20 @@ def test_the_number_of_fetchers_changes_while_they_fetch() -> None:
             assert wired[1].produce("t", b"a", partition=index).error_code == 0
         clients = {frame[10 : 10 + frame[9]] for _, frame in wired[2].shell.requests}
         assert clients == {f"broker-2-fetcher-{name}".encode() for name in names}
+
+
+def test_a_leader_is_looked_for_where_the_metadata_says(wired: Wired) -> None:
+    assert wired[1].produce("t", b"a").error_code == 0
+    moved = wired._registration(1)
+    (point,) = moved.end_points
+    wired.commit([moved.replace(end_points=(point.replace(port=9092 + 77),))], 2)
+    wired.advance(1000)
+    produce_to_leader_only(wired, 1, b"b")
+    wired.advance(1000)
+    assert wired.ends() == {1: 2, 2: 1, 3: 2}
+    wired.commit([moved], 2)
+    wired.advance(2000)
+    assert wired.ends() == {1: 2, 2: 2, 3: 2}
 
 
 def test_records_that_were_damaged_on_the_way_are_asked_for_again(wired: Wired) -> None:

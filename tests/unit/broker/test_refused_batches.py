@@ -69,6 +69,15 @@ def test_of_a_known_producer_too(wired: Wired) -> None:
     assert write(wired, 4) == ORDER, "a gap that no refusal explains is one"
 
 
+def test_a_refused_retry_of_what_is_written_changes_nothing(wired: Wired) -> None:
+    assert write(wired, 0) == 0
+    become_few(wired)
+    assert [write(wired, 1), write(wired, 0)] == [FEW, FEW]
+    become_enough(wired)
+    assert write(wired, 2) == FEW
+    assert [write(wired, 1), write(wired, 2)] == [0, 0]
+
+
 def test_who_is_elected_remembers_what_it_refused_before(wired: Wired) -> None:
     assert write(wired, 0, leader=2) == FOREIGN
     wired.change(leader=2, isr=(1, 2, 3))

@@ -45,13 +45,73 @@ def produced(wired: Wired, leader: int, connection: int) -> Any:
     return answers[0].responses[0].partition_responses[0] if answers else None
 
 
+def follow_by_hand(wired: Wired, offset: int, *, epoch: int, session: tuple[int, int]) -> Any:
+    """The fetch of a follower's session."""
+    fetched_epoch = min(epoch, wired.partition(1).leader_epoch)
+    partition = fetch_partition(
+        0, offset, current_leader_epoch=epoch, last_fetched_epoch=fetched_epoch
+    )
+    request = fetch.FetchRequest(
+        replica_state=fetch.ReplicaState(replica_id=3, replica_epoch=wired[3].broker.broker_epoch),
+        max_wait_ms=0,
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=(fetch.FetchTopic(topic_id=TOPIC_ID, partitions=(partition,)),),
+    )
+    return wired[1].ask(request, 18)
+
+
 def lose(wired: Wired, *ids: int) -> None:
     for id_ in ids:
         wired.disconnect(id_)
         wired.fence(id_)
 
 
+def test_a_session_goes_on_only_with_what_its_leader_is_now(wired: Wired) -> None:
+    """Sessions are read by a short way, which must not be shorter than the other."""
+    assert wired[1].produce("t", b"a").error_code == 0
+    wired.disconnect(3)
+    opened = follow_by_hand(wired, 0, epoch=0, session=(0, 0))
+    answer = follow_by_hand(wired, 1, epoch=0, session=(opened.session_id, 1))
+    assert answer.error_code == 0
+    for number, (epoch, error) in enumerate(
+        [(0, ErrorCode.FENCED_LEADER_EPOCH), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)], start=2
+    ):
+        if number == 2:
+            wired.change(1, 2, isr=(1, 2), leader=1)
+        answer = follow_by_hand(wired, 1, epoch=epoch, session=(opened.session_id, number))
+        assert answer.responses[0].partitions[0].error_code == error
+    wired.commit([wired._registration(3).replace(broker_epoch=10**6)], 1)
+    answer = follow_by_hand(wired, 1, epoch=1, session=(opened.session_id, 4))
+    gone = answer.responses[0].partitions[0].error_code
+    assert gone == ErrorCode.NOT_LEADER_OR_FOLLOWER, "another process has taken its place"
+
+
 # Acknowledgements.
+
+
+def test_who_is_alone_in_the_isr_waits_for_nobody() -> None:
+    wired = Wired()
+    wired.create_topic(min_insync_replicas="1")
+    wired.advance(50)
+    lose(wired, 2, 3)
+    wired.change(1, isr=(1,))
+    connection = begin_to_produce(wired, 1, b"a")
+    assert produced(wired, 1, connection).error_code == 0
+
+
+def test_a_connection_that_was_held_back_is_read_again(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if all its answers but the last have left, and that one has nobody before it."""
+    monkeypatch.setattr("tidelog.runtime.rows.WAITING_MAX", 1)
+    node = wired[1]
+    connection = node.shell.connect()
+    for value in (b"a", b"b", b"c", b"d"):
+        node.send(node.produce_request("t", node.batch(value), timeout_ms=1000), 9, connection)
+    wired.advance(100)
+    assert len(node.take(0, 9, connection)) == 4
 
 
 def test_acks_all_waits_for_the_isr(wired: Wired) -> None:

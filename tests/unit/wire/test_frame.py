@@ -13,6 +13,7 @@ from tidelog.wire.frame import (
     BUFFER_BYTES_KEPT_MAX,
     BUFFER_BYTES_MIN,
     LARGE_BYTES_MAX,
+    UNNEEDED_MAX,
     FrameReader,
     LargeBuffers,
 )
@@ -83,6 +84,19 @@ def test_large_buffers_are_kept_as_long_as_there_are_few(monkeypatch: pytest.Mon
     readers.clear()
     del reader
     assert LargeBuffers.bytes_left == 5 * BUFFER_BYTES_KEPT_MAX
+
+
+def test_a_large_buffer_that_is_not_needed_any_more_is_given_back() -> None:
+    reader = FrameReader()
+    large = framed(bytes(BUFFER_BYTES_KEPT_MAX + 1))
+    feed(reader, large)
+    for _ in range(UNNEEDED_MAX):
+        feed(reader, framed(b"small"))
+    assert len(reader.buffer()) == 2 * BUFFER_BYTES_KEPT_MAX
+    feed(reader, large)
+    for _ in range(UNNEEDED_MAX + 1):
+        feed(reader, framed(b"small"))
+    assert len(reader.buffer()) == BUFFER_BYTES_MIN
 
 
 def test_the_buffer_at_most_doubles_what_arrived() -> None:

@@ -99,7 +99,8 @@ class DelayedFetch(Delayed):
         """Of very many partitions, in pieces; meanwhile it was woken again, or its time is up."""
 
     def wake(self) -> None:
-        """Something changed. The node looks at it once, when this step's appends are done."""
+        """Something changed. The node looks at it once, when this step's appends are done, or
+        those of this turn."""
         self.reading.broker.woken[self] = None
 
     def maybe_complete(self, now: Now) -> None:
