@@ -202,7 +202,7 @@ def test_the_readme_names_the_two_commands_and_the_gap_list():
 def test_ci_runs_the_readmes_test_command():
     lines = (ROOT / ".ci/run").read_text().splitlines()
     assert os.access(ROOT / ".ci/run", os.X_OK)
-    for command in ("make lint", "make test", "make sim SEEDS=1-50", "make interop"):
+    for command in ("make lint", "make test", "make sim", "make interop"):
         assert command in lines
 
 
