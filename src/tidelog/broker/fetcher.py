@@ -122,7 +122,7 @@ class Fetcher:
         session, followed = self._session, self._followed
         keys = list(followed if session.is_full else self._changed)
         later = keys[NAMED_MAX:]
-        self._changed = dict.fromkeys(later) if later else {}
+        self._changed = dict.fromkeys(later)
         topics, forgotten = session.tell(
             [(key, followed[key].wanted if key in followed else None) for key in keys[:NAMED_MAX]]
         )

@@ -191,8 +191,9 @@ class Log:
         start = 0
         chunk: list[RecordBatch] = []
         for batch in whole:
+            size, last = batch.end_position - start, batch.last_offset
             if chunk and not self.segments.active.has_room_behind(
-                len(chunk), batch.end_position - start, batch, now.wall_ms
+                len(chunk), size, last, batch.max_timestamp, now.wall_ms
             ):
                 self._append_sound(batches[start : batch.position], chunk, now)
                 start, chunk = batch.position, []

@@ -220,17 +220,17 @@ class Segment:
         waited = max_timestamp - first if first > 0 else self.time_waited_ms(max_timestamp, wall_ms)
         return waited <= config.segment_age_ms_max - self.roll_jitter_ms
 
-    def has_room_behind(self, count: int, size: int, batch: RecordBatch, wall_ms: int) -> bool:
-        """Whether batch may be appended in one write with count others before it, of size bytes
-        together: a follower rolls where its leader did, which decided batch by batch."""
-        offset_index, time_index = self.offset_index, self.time_index
-        entries_left = min(
-            offset_index.entries_max - len(offset_index),
-            time_index.entries_max - 1 - len(time_index),
-        )
+    def has_room_behind(
+        self, count: int, size: int, last_offset: Offset, max_timestamp: int, wall_ms: int
+    ) -> bool:
+        """For one in one write with count others: a follower rolls where its leader did, which
+        decided batch by batch."""
+        by_offset, by_time = self.offset_index, self.time_index
+        left = by_offset.entries_max - len(by_offset)
+        entries_left = min(left, by_time.entries_max - 1 - len(by_time))
         if self.size == 0 or entries_left <= count:
             return False
-        return self.has_room(size, batch.last_offset, batch.max_timestamp, wall_ms)
+        return self.has_room(size, last_offset, max_timestamp, wall_ms)
 
     def time_waited_ms(self, max_timestamp: int, wall_ms: int) -> int:
         """How much older than the next batch its first one is: by record time, if it has one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
-from operator import attrgetter
 
 from tidelog.log.results import CorruptBatch
 from tidelog.log.segment import RECENT_BATCHES_MAX, RELATIVE_OFFSET_MAX, Segment
@@ -23,7 +22,6 @@ from tidelog.wire.records_batches_types import BatchRun, RunState
 
 BATCHES_MAX = 1 << 16
 """Of one answer that are looked at in one go: more than fit into a usual one."""
-MAX_TIMESTAMP = attrgetter("max_timestamp")
 READ_BYTES = 1 << 20
 """Read at once; more where a batch is larger."""
 SECTOR_BYTES = 512
@@ -100,11 +98,9 @@ def fit_together(segment: Segment, batches: list[RecordBatch], wall_ms: int) -> 
     """Whether a segment has room for all of them; if not, it may have for some."""
     if len(batches) == 1:
         return True
-    last = batches[-1]
-    newest = max(batches, key=MAX_TIMESTAMP)
-    return segment.has_room_behind(
-        len(batches) - 1, last.end_position, last, wall_ms
-    ) and segment.has_room(last.end_position, last.last_offset, newest.max_timestamp, wall_ms)
+    last, count = batches[-1], len(batches) - 1
+    newest = max([batch.max_timestamp for batch in batches])
+    return segment.has_room_behind(count, last.end_position, last.last_offset, newest, wall_ms)
 
 
 def run_state(segment: Segment, leader_epoch: int) -> RunState:

@@ -140,8 +140,6 @@ class Partition:
     @property
     def last_stable_offset(self) -> Offset:
         """Where a read_committed reader stops: the first open transaction, or the end."""
-        if self.log.producers.first_unstable_offset is None:
-            return self.high_watermark
         first_unstable = self.log.first_unstable_offset
         if first_unstable is None or first_unstable > self.high_watermark:
             return self.high_watermark

@@ -30,7 +30,6 @@ _CODES: dict[type[Event], int] = {
     Flushed: 7,
     FileFailed: 8,
 }
-_WITH_CONNECTION = frozenset({1, 2, 3, 4, 5})
 
 
 class Trace:
@@ -46,7 +45,7 @@ class Trace:
     def step(self, machine: int, event: Event, frame: memoryview | None) -> None:
         self.steps += 1
         code = _CODES[type(event)]
-        connection = event.connection if code in _WITH_CONNECTION else 0  # type: ignore[union-attr]
+        connection = getattr(event, "connection", 0)
         header = _STEP.pack(self._timeline.now_us, machine, code, connection)
         self._hash.update(header if frame is None else header + frame)
 

@@ -303,6 +303,16 @@ def test_for_many_a_long_poll_is_interrupted_now_and_then(wired: Wired) -> None:
     assert 1 <= len(restarted) <= 2 + 80 // INTERRUPT_MS
 
 
+def wait_until_cut(wired: Wired, node_id: int) -> None:
+    """To the one record that its leader has, too; the disk does not know it yet."""
+    partition = wired.partition(node_id)
+    for _ in range(300):
+        wired.advance(1)
+        if partition.log.log_end_offset == 1:
+            break
+    assert wired[node_id].broker.fetchers.state_of(partition) is State.TRUNCATED
+
+
 def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: Wired) -> None:
     wired[1].produce("t", b"a")
     wired.disconnect(1)
@@ -316,11 +326,7 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     wired.down.clear()
     node.shell.flush_ms = (50, 50)
     wired.change(1, isr=(2, 3), leader=2)
-    for _ in range(300):
-        wired.advance(1)
-        if partition.log.log_end_offset == 1:
-            break
-    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    wait_until_cut(wired, 1)
     written = [e for e in node.shell.effects if isinstance(e, Flush) and not e.work[0].files]
     ((path, content),) = written[-1].work[0].replacements
     assert path.endswith("/recovery-point-offset-checkpoint")
@@ -343,11 +349,7 @@ def test_not_even_in_a_new_epoch(wired: Wired) -> None:
     wired.down.clear()
     node.shell.flush_ms = (200, 200)
     wired.change(1, isr=(2, 3), leader=2)
-    for _ in range(300):
-        wired.advance(1)
-        if partition.log.log_end_offset == 1:
-            break
-    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    wait_until_cut(wired, 1)
     node.shell.flush_ms = (1, 1)  # that of the metadata, which overtakes
     wired.change(isr=(2, 3), leader=2)  # takes 30 ms
     assert partition.leader_epoch == 2
@@ -373,11 +375,7 @@ def test_nothing_is_appended_before_the_disk_knows_that_a_segment_is_gone(wired:
     wired.down.clear()
     node.shell.flush_ms = (50, 50)
     wired.change(1, isr=(2, 3), leader=2)
-    for _ in range(300):
-        wired.advance(1)
-        if partition.log.log_end_offset == 1:
-            break
-    assert node.broker.fetchers.state_of(partition) is State.TRUNCATED
+    wait_until_cut(wired, 1)
     cuts = [e.work[1] for e in node.shell.effects if isinstance(e, Flush) and len(e.work) > 1]
     assert cuts[-1] == (partition.log.segments.active.file, partition.log.path)
     wired.advance(150)
