@@ -137,6 +137,18 @@ class TestAppend:
                 follower.close(NOW)
                 assert files_of(follower) == files_of(leader)
 
+    def test_a_follower_rolls_by_time_where_its_leader_did(self):
+        """The newest of what it fetches need not be the last."""
+        config = LogConfig(segment_ms=100)
+        leader, follower = open_log(config=config), open_log(config=config)
+        for timestamp in (0, 10, 500, 20):
+            append(leader, built(1, timestamp=WALL_MS + timestamp))
+        assert bases(leader) == [0, 2]
+        first, *others = [bytes(b.to_view()) for b in read_all(leader)]
+        follower.append_as_follower(memoryview(first), NOW)
+        follower.append_as_follower(memoryview(b"".join(others)), NOW)
+        assert bases(follower) == [0, 2]
+
 
 class TestSequences:
     def refusal(self, log, batch):
