@@ -154,7 +154,8 @@ class AsyncClient:
                 opening.result().close(ConnectionFailed(address, "the client was closed"))
         for number in list(self._tickets):
             self._abandon(number)
-        await asyncio.sleep(0)
+        await asyncio.gather(*channels.values(), return_exceptions=True)
+        await asyncio.sleep(0)  # the sockets are closed by now
 
     async def _perform(self, effect: Effect) -> Any:
         match effect:
@@ -207,7 +208,11 @@ class AsyncClient:
                 _, channel = await loop.create_connection(
                     lambda: Channel(address, self.settings), address.host, address.port
                 )
-                await channel.ready
+                try:
+                    await channel.ready
+                except asyncio.CancelledError:  # too late, or the client is closed
+                    channel.close(ConnectionFailed(address, "it was given up"))
+                    raise
         except TimeoutError:
             raise ConnectionFailed(address, f"no connection within {timeout_ms} ms") from None
         except OSError as error:

@@ -36,6 +36,13 @@ async def offset(client: AsyncClient, timestamp: int = 7, **options: int) -> int
     return (await client.run(list_offsets, {ORDERS: timestamp}, **options))[ORDERS].offset
 
 
+async def hung_up(broker: SocketBroker) -> None:
+    """Wait until the client has closed its first connection."""
+    async with asyncio.timeout(5):
+        while not broker.accepted or broker.accepted[0].fileno() != -1:
+            await asyncio.sleep(0.001)
+
+
 def test_many_operations_share_one_connection():
     async def scenario(broker: SocketBroker, client: AsyncClient) -> None:
         numbers = range(IN_FLIGHT_MAX * 2)
@@ -118,6 +125,29 @@ def test_who_gives_up_does_not_end_the_connection_that_others_wait_for():
         go_on.set()
         assert await second == 7
         assert len(broker.accepted) == 1
+
+    run(scenario)
+
+
+def test_a_connection_that_opens_too_late_is_closed():
+    async def scenario(broker: SocketBroker, client: AsyncClient) -> None:
+        broker.broker.handlers[ApiKey.API_VERSIONS] = lambda _: SILENT
+        waiting = asyncio.create_task(offset(client))
+        await hung_up(broker)
+        waiting.cancel()
+
+    run(scenario, connect_timeout_ms=50)
+
+
+def test_a_connection_that_opens_while_the_client_is_closed_is_closed():
+    async def scenario(broker: SocketBroker, client: AsyncClient) -> None:
+        broker.broker.handlers[ApiKey.API_VERSIONS] = lambda _: SILENT
+        waiting = asyncio.create_task(offset(client))
+        while not broker.broker.requests:
+            await asyncio.sleep(0.001)
+        await client.close()
+        await hung_up(broker)
+        waiting.cancel()
 
     run(scenario)
 
