@@ -108,7 +108,7 @@ class Fetcher:
             self._delayed[key] = followed
             self._wake_at(followed.due_ms)
         elif followed.state is State.TRUNCATED:
-            self._when_durable(key, followed, now)
+            self._fetch_when_durable(key, followed, now)
 
     # Asking.
 
@@ -318,23 +318,14 @@ class Fetcher:
 
     # Time and disk.
 
-    def _when_durable(self, key: Key, followed: Followed, now: Now) -> None:
-        partition = followed.partition
-        log_dir = self._broker.log_dirs.holding((partition.topic, partition.index))
-        cut = self._broker.fetchers.cut
-
+    def _fetch_when_durable(self, key: Key, followed: Followed, now: Now) -> None:
         def written(now: Now) -> None:
-            cut[partition] -= 1
-            if not cut[partition]:
-                del cut[partition]
             if followed.state is State.TRUNCATED:
                 followed.state = State.FETCHING
                 self._changed[key] = None
                 self._wake_at(now.monotonic_ms)
 
-        if log_dir is not None:
-            cut[partition] = cut.get(partition, 0) + 1
-            self._broker.checkpoints.write(log_dir, now, written, partition.log)
+        self._broker.fetchers.when_durable(followed.partition, written, now)
 
     def _wake_at(self, time_ms: int) -> None:
         if self._timer_ms is None or time_ms < self._timer_ms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -27,7 +28,8 @@ class Fetchers:
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._following: dict[Partition, Fetcher] = {}
         self.cut: dict[Partition, int] = {}
-        """Those that were truncated, as often as the disk does not know it yet, whoever leads."""
+        """Those that were truncated, as often as the disk does not know it yet, whoever leads:
+        none of them may grow."""
 
     def follow(self, partition: Partition, now: Now) -> None:
         """Its leader, in the epoch that it has now; nobody, if there is none."""
@@ -57,6 +59,29 @@ class Fetchers:
         fetcher = self._following.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
+
+    def forget(self, partition: Partition) -> None:
+        """It is not hosted any more."""
+        self.unfollow(partition)
+        self.cut.pop(partition, None)
+
+    def when_durable(self, partition: Partition, then: Callable[[Now], None], now: Now) -> None:
+        """Its log was cut: call then when the disk knows."""
+        log_dir = self._broker.log_dirs.holding((partition.topic, partition.index))
+        if log_dir is None:
+            return
+
+        def written(now: Now) -> None:
+            if partition not in self.cut:
+                return
+            self.cut[partition] -= 1
+            if not self.cut[partition]:
+                del self.cut[partition]
+                self._broker.hosting.look_again(partition, now)  # it may have been elected
+            then(now)
+
+        self.cut[partition] = self.cut.get(partition, 0) + 1
+        self._broker.checkpoints.write(log_dir, now, written, partition.log)
 
     def state_of(self, partition: Partition) -> State | None:
         """None if it follows nobody."""

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.broker.known_brokers import KnownBrokers
+from tidelog.broker.removal import remove_later
 from tidelog.config.log import log_config
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
-from tidelog.events import RemoveTree, StopProcess
+from tidelog.events import StopProcess
 from tidelog.log.log_dir import LogDir
 from tidelog.log.results import DamagedSegment
 from tidelog.metadata.image import (
@@ -42,7 +43,6 @@ OPEN_COST = 1000
 ADOPT_COST = 20
 CONFIG_COST = 60
 REMOVE_COST = 100
-REMOVE_TREE_COST = 20
 """Microseconds for a partition (slices.py): making its files takes longest."""
 RETRY_MS = 1000
 
@@ -130,6 +130,11 @@ class Hosting:
         self._begin_to_follow(now)
         yield from self._reconfigure_topics(list(self._indexes), now)
 
+    def look_again(self, partition: Partition, now: Now) -> None:
+        """What kept it from where the metadata has it is over."""
+        self._changed[partition.topic_id, partition.index] = None
+        self._begin_to_follow(now)
+
     def _begin_to_follow(self, now: Now) -> None:
         if self._changed and not self._is_following:
             self._is_following = True
@@ -163,6 +168,8 @@ class Hosting:
         epochs = {"leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch}
         if state.leader == self.broker.node_id:
             self.broker.fetchers.unfollow(partition)
+            if partition in self.broker.fetchers.cut:
+                return  # leads, and appends, when the disk knows where its log ends
             if state.leader_recovery_state and state.leader_epoch > partition.leader_epoch:
                 log.warning(
                     "%s is led from here by an unclean election: what others have from offset %d on"
@@ -179,7 +186,8 @@ class Hosting:
         path, _ = self._delete((topic.topic_id, index), now)
         if path is not None:
             log.info("deleted the replica of %s-%d: it is on other brokers now", topic.name, index)
-            self._remove_later([path], self.broker.config.log_segment_delete_delay_ms, now)
+            delay_ms = self.broker.config.log_segment_delete_delay_ms
+            remove_later(self.broker.runtime, [path], delay_ms, now)
 
     def _open(self, topic: Topic, index: int, state: PartitionState, now: Now) -> Partition | None:
         """The partition with its log, which is made if there is none yet."""
@@ -267,7 +275,7 @@ class Hosting:
             yield REMOVE_COST
         if name is not None:
             log.info("deleted topic %s with %d partitions", name, len(paths))
-        self._remove_later(paths, delay_ms, now)
+        remove_later(self.broker.runtime, paths, delay_ms, now)
 
     def _delete(self, place: tuple[Uuid, int], now: Now) -> tuple[str | None, Partition | None]:
         """A replica is gone; what is left of it on disk has another name."""
@@ -288,18 +296,6 @@ class Hosting:
         if partition is not None:
             partition.changed()
         return path, partition
-
-    def _remove_later(self, paths: list[str], delay_ms: int, now: Now) -> None:
-        if paths:
-            removal = self._remove_files(paths)
-            self.broker.schedule.at(
-                now.monotonic_ms + delay_ms, lambda now: self.broker.jobs.add(removal, now)
-            )
-
-    def _remove_files(self, paths: list[str]) -> Slices[None]:
-        for path in paths:
-            self.broker.effects.append(RemoveTree(path))
-            yield REMOVE_TREE_COST
 
     def _reconfigure(self, record: ConfigRecord, now: Now) -> Slices[None]:
         broker, image = self.broker, self.broker.image
@@ -370,7 +366,7 @@ class Hosting:
         del self.by_id[partition.topic_id, partition.index]
         self.flushing.pop(partition, None)
         self.recompressing.pop(partition, None)
-        self.broker.fetchers.unfollow(partition)
+        self.broker.fetchers.forget(partition)
 
     def _drop(self, partition: Partition) -> None:
         """No longer served here; whoever waits for it learns so."""

@@ -338,19 +338,26 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     assert partition.log.log_end_offset == 2
 
 
-def test_not_even_in_a_new_epoch(wired: Wired) -> None:
+def cut_on_a_slow_disk(wired: Wired) -> None:
+    """Broker 1 has lost its leadership to 2, and what it had alone; its disk needs 200 ms to know
+    that. What the metadata says from now on overtakes it."""
     wired[1].produce("t", b"a")
     wired.disconnect(1)
     produce_to_leader_only(wired, 1, b"lost")
-    node, partition = wired[1], wired.partition(1)
-    partition.log.flush(node.shell.now)
+    node = wired[1]
+    wired.partition(1).log.flush(node.shell.now)
     wired.change(2, 3, isr=(2, 3), leader=2)
-    wired[2].produce("t", b"b")
     wired.down.clear()
     node.shell.flush_ms = (200, 200)
     wired.change(1, isr=(2, 3), leader=2)
     wait_until_cut(wired, 1)
-    node.shell.flush_ms = (1, 1)  # that of the metadata, which overtakes
+    node.shell.flush_ms = (1, 1)
+
+
+def test_not_even_in_a_new_epoch(wired: Wired) -> None:
+    cut_on_a_slow_disk(wired)
+    node, partition = wired[1], wired.partition(1)
+    wired[2].produce("t", b"b")
     wired.change(isr=(2, 3), leader=2)  # takes 30 ms
     assert partition.leader_epoch == 2
     wired.advance(120)
@@ -359,6 +366,44 @@ def test_not_even_in_a_new_epoch(wired: Wired) -> None:
     wired.advance(400)
     assert partition.log.log_end_offset == 2
     assert not node.broker.fetchers.cut
+
+
+def test_who_is_elected_leads_when_the_disk_knows_that_its_log_was_cut(wired: Wired) -> None:
+    """A leader appends at once: after a power failure recovery would take what it has appended
+    for what was flushed there before."""
+    cut_on_a_slow_disk(wired)
+    node, partition = wired[1], wired.partition(1)
+    wired.change(isr=(1, 2, 3), leader=1)  # takes 30 ms
+    assert node.produce("t", b"early").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    wired.advance(100)
+    assert node.broker.fetchers.cut
+    assert not partition.is_leader
+    assert partition.log.log_end_offset == 1
+    wired.advance(150)
+    assert not node.broker.fetchers.cut
+    assert partition.is_leader
+    assert node.produce("t", b"b").error_code == 0
+    wired.advance(100)
+    assert wired.ends() == {1: 2, 2: 2, 3: 2}
+
+
+def test_who_is_deposed_before_the_disk_knows_of_its_cut_never_leads(wired: Wired) -> None:
+    cut_on_a_slow_disk(wired)
+    partition = wired.partition(1)
+    wired.change(isr=(1, 2, 3), leader=1)
+    assert partition.leader_epoch == 1, "not even in name"
+    wired.change(isr=(1, 2, 3), leader=2)
+    assert wired[2].produce("t", b"b").error_code == 0
+    assert partition.leader_epoch == 3
+    assert wired.ends() == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_deleted_log_that_was_cut_is_forgotten(wired: Wired) -> None:
+    cut_on_a_slow_disk(wired)
+    wired.delete_topic()
+    assert not wired[1].broker.fetchers.cut
+    wired.advance(300)
+    assert not wired[1].broker.fetchers.cut
 
 
 def test_nothing_is_appended_before_the_disk_knows_that_a_segment_is_gone(wired: Wired) -> None:
