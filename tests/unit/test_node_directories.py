@@ -11,10 +11,11 @@ from tidelog.errors import ErrorCode
 from tidelog.loading import CannotLoad
 from tidelog.metadata.image import LOST_DIRECTORY
 from tidelog.types import ZERO_UUID, Uuid
-from tidelog.wire.messages import describe_log_dirs, list_offsets, produce
+from tidelog.wire.messages import describe_log_dirs, elect_leaders, list_offsets, produce
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 PRODUCE, FETCH = 0, 1
+UNCLEAN = 1
 DIRECTORIES = ("data", "more", "third")
 
 
@@ -308,6 +309,34 @@ def test_a_lost_directory_is_offline() -> None:
     assert not image.is_online(1, state._replace(directories=(LOST_DIRECTORY,)))
     assert not image.is_online(1, state._replace(directories=(Uuid(b"x" * 16),)))
     assert not image.is_online(2, state)
+
+
+def test_who_lost_its_records_with_its_disk_waits_for_an_operator(cluster: Cluster) -> None:
+    """It leads at once, empty, if the controller hears of the new directory before the broker is
+    unfenced: then nobody asks for what another replica may have."""
+    lost = inside(cluster, "more")
+    disk = cluster.shell.disk
+    for path in [path for path in disk.paths() if path.startswith("more/")]:
+        disk.remove(path)
+    for index in lost:
+        disk.remove_directory(f"more/t-{index}")
+    cluster.kill()
+    cluster.shell.advance(100)
+    found = {one.path: one.directory_id for one in cluster.broker.log_dirs.online}
+    for index in lost:
+        state = cluster.broker.image.partition("t", index)
+        assert state is not None
+        assert (state.leader, state.directories) == (-1, (found["more"],))
+    for index in set(range(6)) - set(lost):
+        assert cluster.values("t", partition=index) == [b"%d" % index]
+    elections = elect_leaders.TopicPartitions(topic="t", partitions=tuple(lost))
+    request = elect_leaders.ElectLeadersRequest(
+        election_type=UNCLEAN, topic_partitions=(elections,), timeout_ms=1000
+    )
+    assert cluster.ask(request).error_code == 0
+    cluster.shell.advance(100)
+    for index in lost:
+        assert cluster.produce("t", b"anew", partition=index).error_code == 0
 
 
 def test_a_cordoned_directory_gets_nothing_new() -> None:

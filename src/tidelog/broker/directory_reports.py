@@ -1,4 +1,12 @@
-"""Tells the controller in which log directories this broker has put its replicas."""
+"""Tells the controller in which log directories this broker has put its replicas.
+
+Not before this broker is unfenced: with its first word of being ready the controller may elect it
+for partitions that it led last (KIP-966), and the directory that the metadata has for them says
+whether it still has their records. Who began anew in another one would lead empty, and the others
+would give up what they have. Apache Kafka 4.3.1 elects by the same rule, and waits 100 ms before
+it reports; most often, but not always, it is unfenced by then. Afterwards the rule asks for the new
+directory: who begins anew leads when the next broker is unfenced, or an operator wants it.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +41,16 @@ class DirectoryReports:
         self.begin(now)
 
     def begin(self, now: Now) -> None:
-        """As soon as this broker is registered, in a step of its own: there may be more to come."""
-        if self._untold and not self._is_asking and self._broker.broker_epoch >= 0:
+        """As soon as this broker is unfenced, in a step of its own: there may be more to come."""
+        if self._untold and not self._is_asking and not self._broker.lifecycle.is_fenced:
             self._is_asking = True
             self._broker.schedule.at(now.monotonic_ms, self._tell)
 
     def _tell(self, now: Now) -> None:
         broker = self._broker
+        if broker.lifecycle.is_fenced:
+            self._is_asking = False  # until it is not, again
+            return
         told = dict(list(self._untold.items())[:PLACES_MAX])
         by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
         for place, directory_id in told.items():

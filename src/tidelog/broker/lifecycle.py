@@ -137,7 +137,6 @@ class Lifecycle:
                 log.info("registered with broker epoch %d", self.broker_epoch)
                 self.metadata_changed(now)
                 self.beat_soon(now)
-                self._broker.directory_reports.begin(now)
                 return
         if code is not self._refused:
             self._refused = code
@@ -203,6 +202,7 @@ class Lifecycle:
             log.info("this broker is %s", "fenced" if self.is_fenced else "in service")
             if self.is_fenced and self.state is BrokerState.RUNNING:
                 self._is_urgent = True
+            self._broker.directory_reports.begin(now)
 
     def _ask(
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now
