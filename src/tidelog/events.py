@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NamedTuple
 
 from tidelog.env import DiskFull, Work
@@ -121,13 +122,24 @@ class ResumeReading(NamedTuple):
     connection: ConnectionId
 
 
+class Lane(Enum):
+    """What does not wait for what, on its way to the disk: after an election hundreds of logs are
+    flushed, and as many may have been cut."""
+
+    SOME_DAY = "disk"
+    """Nobody waits for it, or only who asked for it (flush.messages)."""
+    AWAITED = "disk-urgent"
+    """A partition does nothing else before it is done."""
+    QUORUM = "disk-quorum"
+    """All of the cluster waits."""
+
+
 class Flush(NamedTuple):
     """Make what logs and files hold durable; answer with Flushed. Never done inside a step."""
 
     token: int
     work: tuple[Work, ...]
-    is_urgent: bool = False
-    """Somebody waits for it, and not for what the disk is to get only some day."""
+    lane: Lane = Lane.SOME_DAY
 
 
 class RemoveFile(NamedTuple):

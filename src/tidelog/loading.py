@@ -12,7 +12,7 @@ from tidelog.broker.log_dirs import CannotLoad, LogDirs, open_log_dirs
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.log import log_config
 from tidelog.env import Disk, DiskFull, Now, Rng, Work
-from tidelog.events import Effect, RemoveTree, StopProcess, Ticked
+from tidelog.events import Effect, Lane, RemoveTree, StopProcess, Ticked
 from tidelog.log.checkpoint import (
     CLEANER_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -162,7 +162,7 @@ class Flushes:
             self._work += work
             then(None, self._now)
         else:
-            self._runtime.flush(work, then, is_urgent=True)
+            self._runtime.flush(work, then, Lane.QUORUM)
 
     def loaded(self) -> None:
         """In the order in which it was asked for. Raises DiskFull, OSError."""

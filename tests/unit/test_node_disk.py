@@ -11,7 +11,7 @@ from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
-from tidelog.events import Effect, Event, RemoveTree, StopProcess
+from tidelog.events import Effect, Event, Flush, Lane, RemoveTree, StopProcess
 from tidelog.loading import CannotLoad, stop_node
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.wire.messages import list_offsets
@@ -164,6 +164,18 @@ def test_no_step_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.Monkey
     cluster.delete_topic("u")
     cluster.shell.advance(100_000)
     assert flushed == []
+
+
+def test_the_quorum_has_a_lane_to_the_disk_of_its_own(cluster: Cluster) -> None:
+    before = len(cluster.shell.effects)
+    cluster.configure(TOPIC, "t", retention_ms="1")
+    flushes = [one for one in cluster.shell.effects[before:] if isinstance(one, Flush)]
+    assert flushes[0].lane is Lane.QUORUM
+    before = len(cluster.shell.effects)
+    cluster.configure(TOPIC, "t", flush_messages="1")
+    cluster.produce("t", b"a")
+    flushes = [one for one in cluster.shell.effects[before:] if isinstance(one, Flush)]
+    assert [one.lane for one in flushes] == [Lane.QUORUM, Lane.SOME_DAY]
 
 
 def test_flush_messages_holds_answers_and_readers_until_the_disk_has_the_records() -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.env import Disk, DiskFull, File, Now
+from tidelog.events import Lane
 from tidelog.log.checkpoint import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -105,8 +106,8 @@ class Checkpoints:
             replacements.append((checkpoint.path, format_lines(lines)))
         work = Unflushed(0, (), tuple(replacements), ())
         then = partial(self._written, log_dir, wanted, outdated)
-        is_urgent = bool(wanted.called)
-        self._broker.runtime.flush((work, *wanted.cuts), then, is_urgent=is_urgent)
+        lane = Lane.AWAITED if wanted.called else Lane.SOME_DAY
+        self._broker.runtime.flush((work, *wanted.cuts), then, lane)
 
     def _checkpoint(self, log_dir: LogDir, name: str) -> Checkpoint:
         if name == RECOVERY_POINT_CHECKPOINT:

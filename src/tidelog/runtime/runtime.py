@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidelog.env import DiskFull, Now, Rng, Work
-from tidelog.events import Effect, Flush, Flushed
+from tidelog.events import Effect, Flush, Flushed, Lane
 from tidelog.runtime.alarm import NEVER, Alarm
 from tidelog.runtime.jobs import Jobs
 from tidelog.runtime.peers import Peers
@@ -41,11 +41,11 @@ class Runtime:
         self._flushes: dict[int, FlushDone] = {}
         self._flush_count = 0
 
-    def flush(self, work: tuple[Work, ...], then: FlushDone, *, is_urgent: bool = False) -> None:
+    def flush(self, work: tuple[Work, ...], then: FlushDone, lane: Lane = Lane.SOME_DAY) -> None:
         """Have it made durable outside the step; then is called in a later one."""
         self._flush_count += 1
         self._flushes[self._flush_count] = then
-        self.effects.append(Flush(self._flush_count, work, is_urgent))
+        self.effects.append(Flush(self._flush_count, work, lane))
 
     def flushed(self, event: Flushed, now: Now) -> None:
         self._flushes.pop(event.token)(event.error, now)

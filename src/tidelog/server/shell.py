@@ -21,6 +21,7 @@ from tidelog.events import (
     FileFailed,
     Flush,
     Flushed,
+    Lane,
     PauseReading,
     Received,
     RemoveFile,
@@ -86,9 +87,12 @@ class Shell:
         """Of the loop since the node waits for more, and of the node in the last of them."""
         self._turns_end_ns = 0
         node.has_turns = True
-        self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
-        # After an election hundreds of logs are flushed; the quorum's is not to wait for them.
-        self._urgent_threads = ThreadPoolExecutor(1, thread_name_prefix="disk-urgent")
+        self._threads = {
+            lane: ThreadPoolExecutor(
+                DISK_THREADS if lane is Lane.SOME_DAY else 1, thread_name_prefix=lane.value
+            )
+            for lane in Lane
+        }
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
@@ -309,8 +313,7 @@ class Shell:
             if not future.cancelled():
                 self.step(Flushed(effect.token, future.result()))
 
-        threads = self._urgent_threads if effect.is_urgent else self._threads
-        self.loop.run_in_executor(threads, flush).add_done_callback(done)
+        self.loop.run_in_executor(self._threads[effect.lane], flush).add_done_callback(done)
 
     def _remove_file(self, effect: RemoveFile) -> None:
         self._on_disk(effect.path, partial(self.disk.remove, effect.path))
@@ -326,7 +329,7 @@ class Shell:
             if isinstance(failure, OSError):
                 self.step(FileFailed(path, failure))
 
-        self.loop.run_in_executor(self._threads, action).add_done_callback(done)
+        self.loop.run_in_executor(self._threads[Lane.SOME_DAY], action).add_done_callback(done)
 
     def _stop_process(self, effect: StopProcess) -> None:
         if not self.stopping.done():
@@ -341,8 +344,8 @@ class Shell:
             connection.close("the node stops", logging.DEBUG)
         self._peers.close()
         self._judges.shutdown(wait=True)
-        self._threads.shutdown(wait=True)
-        self._urgent_threads.shutdown(wait=True)
+        for threads in self._threads.values():
+            threads.shutdown(wait=True)
 
 
 class ShellListener:

@@ -12,7 +12,7 @@ from tidelog.broker.fetcher import INTERRUPT_MS
 from tidelog.broker.fetcher_session import FetcherSession, Wanted
 from tidelog.broker.followed import State
 from tidelog.errors import ErrorCode
-from tidelog.events import Flush
+from tidelog.events import Flush, Lane
 from tidelog.metadata.records.cluster import ConfigRecord
 from tidelog.types import Uuid
 from tidelog.wire.api import ApiKey
@@ -332,6 +332,7 @@ def test_nothing_is_appended_before_the_disk_knows_that_the_log_was_cut(wired: W
     assert path.endswith("/recovery-point-offset-checkpoint")
     assert b"t 0 1\n" in content
     assert written[-1].work[1] == (partition.log.segments.active.file, partition.log.path)
+    assert written[-1].lane is Lane.AWAITED
     wired.advance(45)
     assert partition.log.log_end_offset == 1
     wired.advance(30)

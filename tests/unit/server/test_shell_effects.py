@@ -14,7 +14,7 @@ from tests.unit.server.test_flow import on_a_loop, requests
 from tests.unit.server.test_shell import produce_request, request_frame
 
 from tidelog.env import DiskFull
-from tidelog.events import Effect, Event, FileFailed, Flush, Flushed, RemoveFile, Ticked
+from tidelog.events import Effect, Event, FileFailed, Flush, Flushed, Lane, RemoveFile, Ticked
 from tidelog.log.results import Unflushed
 from tidelog.runtime.alarm import NEVER
 from tidelog.server.shell import Shell, now
@@ -65,27 +65,44 @@ def test_a_node_hears_how_its_flush_went(error: Any) -> None:
     asyncio.run(test())
 
 
-def test_what_others_wait_for_does_not_wait_for_all_that_is_to_be_flushed() -> None:
-    async def test() -> None:
-        shell, node = scripted_shell()
-        gate = threading.Event()
+@on_a_loop
+async def test_each_lane_to_the_disk_waits_for_itself_alone() -> None:
+    shell, node = scripted_shell()
+    others = threading.enumerate()
+    gates = {Lane.SOME_DAY: threading.Event(), Lane.AWAITED: threading.Event()}
 
-        class Slow:
-            def flush(self) -> None:
-                assert gate.wait(SECONDS_MAX)
+    class Slow:
+        def __init__(self, gate: threading.Event) -> None:
+            self._gate = gate
 
-        slow: Any = Slow()
-        quick: Any = Failing(None)
-        effects = [Flush(number, (Unflushed(1, (slow,), (), ()),)) for number in range(5)]
-        effects.append(Flush(9, (Unflushed(1, (quick,), (), ()),), is_urgent=True))
-        node.script = lambda event: effects if event == Ticked() else []
-        shell.step(Ticked())
-        await until(lambda: Flushed(9, None) in node.events)
-        assert len(node.events) == 2
-        gate.set()
-        await until(lambda: len(node.events) == 7)
+        def flush(self) -> None:
+            assert self._gate.wait(SECONDS_MAX)
 
-    asyncio.run(test())
+    def flush(token: int, lane: Lane) -> Flush:
+        file: Any = Slow(gates[lane]) if lane in gates else Failing(None)
+        return Flush(token, (Unflushed(1, (file,), (), ()),), lane)
+
+    effects = [flush(number, Lane.SOME_DAY) for number in range(5)]
+    effects += [flush(number, Lane.AWAITED) for number in (5, 6)]
+    effects += [flush(7, Lane.QUORUM)]
+    node.script = lambda event: effects if event == Ticked() else []
+    shell.step(Ticked())
+    await until(lambda: Flushed(7, None) in node.events)
+    assert len(node.events) == 2
+    gates[Lane.AWAITED].set()
+    await until(lambda: Flushed(6, None) in node.events)
+    assert len(node.events) == 4
+    threads = [thread for thread in threading.enumerate() if thread not in others]
+    assert sorted(thread.name for thread in threads) == [
+        "disk-quorum_0",
+        "disk-urgent_0",
+        "disk_0",
+        "disk_1",
+    ]
+    gates[Lane.SOME_DAY].set()
+    await until(lambda: len(node.events) == 9)
+    shell.close()
+    assert not any(thread.is_alive() for thread in threads)
 
 
 @pytest.mark.parametrize("error", [OSError("broken"), DiskFull("full")])
@@ -97,7 +114,7 @@ def test_a_node_hears_of_a_broken_disk_but_not_of_a_full_one(error: Any) -> None
         node.script = lambda event: effects if event == Ticked() else []
         shell.step(Ticked())
         await until(lambda: disk.threads)
-        shell._threads.shutdown(wait=True)
+        shell._threads[Lane.SOME_DAY].shutdown(wait=True)
         await asyncio.sleep(0.02)
         failed = [FileFailed("a/file", error)] if isinstance(error, OSError) else []
         assert node.events[1:] == failed
