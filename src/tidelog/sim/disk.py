@@ -124,6 +124,23 @@ _Entries = dict[str, _Inode | None]
 """Path -> its file, or None for a directory."""
 
 
+class _Gone:
+    """Stands for what is no longer at a path."""
+
+
+_GONE = _Gone()
+_Change = list[tuple[str, _Inode | _Gone | None]]
+"""Paths, in order, and what is there since."""
+
+
+def _apply(changes: _Change, entries: _Entries) -> None:
+    for path, inode in changes:
+        if isinstance(inode, _Gone):
+            del entries[path]
+        else:
+            entries[path] = inode
+
+
 class SimulatedDisk:
     """Implements Disk. Tests set its faults and crash it."""
 
@@ -141,8 +158,10 @@ class SimulatedDisk:
         """Asked before each call, with its name and path; what it returns is raised."""
         self._entries: _Entries = {}
         self._durable: _Entries = {}
-        self._journal: list[tuple[str, _Entries]] = []
-        """Changes of names since the last flush: the directory, and the entries after it."""
+        self._journal: list[_Change] = []
+        """Changes of names since the last flush."""
+        self._names: dict[str, set[str]] = {}
+        """Of what lies in each directory."""
         self._locks: set[str] = set()
 
     @property
@@ -160,9 +179,9 @@ class SimulatedDisk:
     ) -> None:
         """Every call starts here, and fails here if a test wants it to."""
         error = self.fault(operation, path)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = path
         if error is not None:
+            if error.filename is None:
+                error.filename = path
             raise error
         if operation == "read":
             return
@@ -184,7 +203,9 @@ class SimulatedDisk:
         many of the unsynced changes of names happened, keep_cuts whether truncations did."""
         survivor = SimulatedDisk(self.capacity_bytes)
         kept = keep_names(len(self._journal))
-        entries = self._journal[kept - 1][1] if kept else self._durable
+        entries = dict(self._durable)
+        for changes in self._journal[:kept]:
+            _apply(changes, entries)
         for path, inode in entries.items():
             after = None
             if inode is not None:
@@ -194,7 +215,7 @@ class SimulatedDisk:
                 if lost:
                     bytes_kept = inode.whole_sectors(bytes_kept)
                 after = inode.after_crash(bytes_kept, lost, is_cut=keep_cuts)
-            survivor._entries[path] = after
+            survivor._put(path, after)
         survivor._durable = dict(survivor._entries)
         survivor.wall_ms = self.wall_ms
         return survivor
@@ -238,8 +259,25 @@ class SimulatedDisk:
         """As if nothing had happened but a restart of the process."""
         return self.crash(lambda path, unsynced: unsynced, lambda changes: changes, keep_cuts=True)
 
-    def _changed(self, path: str) -> None:
-        self._journal.append((path.rpartition("/")[0], dict(self._entries)))
+    def _put(self, path: str, inode: _Inode | None) -> _Change:
+        """Give something a name; what that changes."""
+        if path not in self._entries:
+            parent, _, name = path.rpartition("/")
+            self._names.setdefault(parent, set()).add(name)
+        self._entries[path] = inode
+        return [(path, inode)]
+
+    def _drop(self, path: str) -> _Change:
+        del self._entries[path]
+        parent, _, name = path.rpartition("/")
+        self._names[parent].remove(name)
+        return [(path, _GONE)]
+
+    def _tree(self, path: str) -> list[str]:
+        """It and what lies in it."""
+        if self._entries.get(path) is not None:
+            return [path]
+        return [p for p in self._entries if p == path or p.startswith(f"{path}/")]
 
     def open(self, path: str, /) -> SimulatedFile:
         inode = self._entries.get(path)
@@ -249,8 +287,7 @@ class SimulatedDisk:
             self._require_directory(path)
             inode = _Inode()
             inode.modified_ms = self.wall_ms
-            self._entries[path] = inode
-            self._changed(path)
+            self._journal.append(self._put(path, inode))
         return SimulatedFile(self, path, inode)
 
     def _require_directory(self, path: str) -> None:
@@ -269,9 +306,7 @@ class SimulatedDisk:
         return len(inode.content) if inode else None
 
     def names(self, directory: str, /) -> list[str]:
-        start = f"{directory}/"
-        inside = (path[len(start) :] for path in self._entries if path.startswith(start))
-        return sorted(name for name in inside if "/" not in name)
+        return sorted(self._names.get(directory, ()))
 
     def make_directory(self, path: str, /) -> None:
         parent = path.rpartition("/")[0]
@@ -279,35 +314,35 @@ class SimulatedDisk:
             self.make_directory(parent)
         if path not in self._entries:
             self.begin("make_directory", path)
-            self._entries[path] = None
-            self._changed(path)
+            self._journal.append(self._put(path, None))
 
     def rename(self, path: str, new_path: str, /) -> None:
         self.begin("rename", path)
         if path not in self._entries:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        for old in [p for p in self._entries if p == path or p.startswith(f"{path}/")]:
-            self._entries[new_path + old[len(path) :]] = self._entries.pop(old)
-        self._changed(new_path)
+        changes: _Change = []
+        for old in self._tree(path):
+            inode = self._entries[old]
+            changes += self._drop(old)
+            changes += self._put(new_path + old[len(path) :], inode)
+        self._journal.append(changes)
 
     def remove(self, path: str, /) -> None:
         if path in self._entries:
             self.begin("remove", path)
-            del self._entries[path]
-            self._changed(path)
+            self._journal.append(self._drop(path))
 
     def remove_directory(self, path: str, /) -> None:
         self.begin("remove_directory", path)
-        for old in [p for p in self._entries if p == path or p.startswith(f"{path}/")]:
-            del self._entries[old]
-        self._changed(path)
+        self._journal.append([change for old in self._tree(path) for change in self._drop(old)])
 
     def flush_directory(self, path: str, /) -> None:
         """Like a journal's commit it makes all earlier changes durable, of any directory."""
         self.begin("flush_directory", path)
         if not self.is_directory(path):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        self._durable = dict(self._entries)
+        for changes in self._journal:
+            _apply(changes, self._durable)
         self._journal.clear()
 
     def read_file(self, path: str, /) -> bytes | None:

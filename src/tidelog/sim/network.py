@@ -133,11 +133,12 @@ class Socket:
 
     def _push(self, piece: bytes | None) -> None:
         timeline = self._network.timeline
-        delay_us = self._network.delay_us(self.link)
-        arrival_us = max(timeline.now_us + delay_us, self._last_arrival_us)
+        arrival_us = timeline.now_us + self._network.delay_us(self.link)
+        if arrival_us < self._last_arrival_us:
+            arrival_us = self._last_arrival_us
         self._last_arrival_us = arrival_us
         self._in_flight.append(piece)
-        timeline.after(arrival_us - timeline.now_us, self._arrive)
+        timeline.at(arrival_us, self._arrive)
 
     def _arrive(self) -> None:
         peer = self.peer

@@ -31,6 +31,7 @@ from tidelog.events import (
     StopProcess,
     Ticked,
 )
+from tidelog.runtime.alarm import NEVER
 from tidelog.sim.disk import Crashed
 from tidelog.sim.network import Attempt, Made, Socket
 from tidelog.sim.program import Program, Surroundings
@@ -40,6 +41,8 @@ from tidelog.wire.frame import FrameReader
 from tidelog.wire.request import Served, decode_request
 
 DISK_THREADS = 2
+BUFFER_BYTES = 2 << 10
+"""Of a connection at first: thousands are made in a run, and most carry little."""
 TICK_US_MIN = 20
 """Between two steps that a program asks for: the first takes some time."""
 
@@ -57,7 +60,7 @@ class Connection:
         self.listener = listener
         """By which somebody reached us; None if it was us who connected."""
         self.served = served
-        self.frames = FrameReader()
+        self.frames = FrameReader(buffer_bytes=BUFFER_BYTES)
         self.held: bytearray | None = None
         """What came while it is not read from."""
         self.unsent: list[list[Any]] = []
@@ -77,7 +80,7 @@ class Process:
         self._by_socket: dict[Socket, Connection] = {}
         self._attempts: dict[ConnectionId, Attempt] = {}
         self._count = 0
-        self._timer_ms: int | None = None
+        self._timer_ms = NEVER
         self._disk_queue: deque[Action] = deque()
         self._disk_threads = 0
         self._unflushed: dict[ConnectionId, None] = {}
@@ -145,12 +148,14 @@ class Process:
 
     def _start(self, effects: list[Effect]) -> None:
         for effect in effects:
-            self._effects[type(effect)](effect)
+            self._effects[effect.__class__](effect)
         if self.is_alive:
             if self._ports_later and self._is_ready():
                 self.listen(self._ports_later)
                 self._ports_later = {}
-            self.set_timer()
+            deadline_ms = self.program.next_deadline_ms
+            if deadline_ms < self._timer_ms:
+                self._set_timer(deadline_ms)
             self.machine.after_step()
 
     def first_step(self) -> None:
@@ -161,17 +166,15 @@ class Process:
         """Who is at the other end."""
         return self._connections[connection].socket.peer.host.name
 
-    def set_timer(self) -> None:
-        deadline_ms = self.program.next_deadline_ms
-        if self._timer_ms is None or deadline_ms < self._timer_ms:
-            self._timer_ms = deadline_ms
-            delay_us = max(TICK_US_MIN, self.machine.clock.delay_us(deadline_ms))
-            tick = partial(self.happen, partial(self._tick, deadline_ms))
-            self.machine.network.timeline.after(delay_us, tick)
+    def _set_timer(self, deadline_ms: int) -> None:
+        self._timer_ms = deadline_ms
+        delay_us = max(TICK_US_MIN, self.machine.clock.delay_us(deadline_ms))
+        tick = partial(self.happen, partial(self._tick, deadline_ms))
+        self.machine.network.timeline.after(delay_us, tick)
 
     def _tick(self, deadline_ms: int) -> None:
         if deadline_ms == self._timer_ms:
-            self._timer_ms = None
+            self._timer_ms = NEVER
             self.step(Ticked())
 
     # The network. A socket's news wait for a paused process like everything else.
@@ -207,11 +210,11 @@ class Process:
         reader = connection.frames
         while data and not reader.is_held and self.is_alive:
             place = reader.buffer()
-            count = min(len(place), len(data))
-            place[:count] = data[:count]
-            data = data[count:]
-            self._take(connection, reader.received(count))
-        self._hold(connection, data)
+            part, data = data[: len(place)], data[len(place) :]
+            place[: len(part)] = part
+            self._take(connection, reader.received(len(part)))
+        if data:
+            self._hold(connection, data)
 
     def _hold(self, connection: Connection, data: bytes) -> None:
         """What came behind a request that paused the reading."""
@@ -377,8 +380,7 @@ class Process:
 
 def joined(parts: list[Any]) -> bytes:
     """A frame's bytes, with what lies in files."""
-    try:
-        return b"".join(parts)
-    except TypeError:
-        read = (part.read() if isinstance(part, FileSlice) else part for part in parts)
-        return b"".join(read)
+    for part in parts:
+        if part.__class__ is FileSlice:
+            return b"".join([p.read() if isinstance(p, FileSlice) else p for p in parts])
+    return b"".join(parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tidelog.events import ConnectionId, Received
 from tidelog.log.names import LOG, file_name
 from tidelog.metadata.format import METADATA_DIRECTORY
@@ -16,17 +18,17 @@ from tidelog.sim.ledger import Entry, Ledger, follow, surviving
 from tidelog.sim.plan import host
 from tidelog.sim.replicas import require
 from tidelog.sim.violation import Violation
-from tidelog.types import Offset, Uuid
+from tidelog.types import Offset
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.fetch import FetchRequest
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
-from tidelog.wire.request import Request, decode_any, decode_response
+from tidelog.wire.request import Request, decode_response
 
 PATH = f"data/{METADATA_DIRECTORY}"
-METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
-SERVED = {int(ApiKey.FETCH): (0, 18)}
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
 FETCH_KEY = int(ApiKey.FETCH).to_bytes(2, "big")
+ASKED = struct.Struct(">16sxiiq")
+"""Of a fetch of one partition: topic id, a count, partition, leader epoch, offset."""
 
 Mark = tuple[int, int, bool, Offset, Offset, Offset, VoterSet]
 """Epoch, leader, whether that is this node, high watermark, end, start, voters."""
@@ -225,7 +227,7 @@ class QuorumInvariants:
         """Nothing that others rely upon leaves before it is durable."""
         if connection < 0:
             is_voter = machine in self._voters
-            if is_voter and frame[4:6] == FETCH_KEY and bytes(METADATA_TOPIC_ID) in frame:
+            if is_voter and frame[4:6] == FETCH_KEY and METADATA_TOPIC_ID in frame:
                 # The step that sends it may have changed the log, or replaced it by a snapshot.
                 self.stepped(machine, disk, self._rafts[machine])
                 self._check_fetch(machine, disk, frame)
@@ -272,9 +274,8 @@ class QuorumInvariants:
 
     def _check_fetch(self, machine: str, disk: SimulatedDisk, frame: bytes) -> None:
         """A voter that asks for what follows has all before it on its disk."""
-        message = decode_any(memoryview(frame)[4:], SERVED).message
-        assert isinstance(message, FetchRequest)
-        offset = message.topics[0].partitions[0].fetch_offset
+        topic_id, partition, _, offset = ASKED.unpack_from(frame, frame.index(METADATA_TOPIC_ID))
+        assert (topic_id, partition) == (METADATA_TOPIC_ID, 0)
         last = self.ledger.replica(machine).at(offset - 1)
         if last is None:
             return

@@ -4,7 +4,8 @@ for the partitions that the step changed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from itertools import islice
+from operator import lt
 
 from tidelog.replica.partition import Partition
 from tidelog.sim.counters import Counters
@@ -19,6 +20,10 @@ from tidelog.wire.batch import RecordBatch
 Mark = tuple[Offset, Offset, Offset, int, int, int, int]
 """High watermark, end, start, leader, leader epoch, partition epoch, and the latest epoch that
 the log knows."""
+
+
+def _is_rising(numbers: list[int]) -> bool:
+    return len(numbers) < 2 or all(map(lt, numbers, islice(numbers, 1, None)))
 
 
 def require(is_so: bool, invariant: str, detail: Callable[[], str]) -> None:
@@ -134,53 +139,56 @@ class ReplicaInvariants:
     def _changed(
         self, machine: str, disk: SimulatedDisk, partition: Partition, before: Mark, now: Mark
     ) -> None:
+        # Of most steps: so without `require`, whose details are made ready each time.
         high_watermark, end, start, _, leader_epoch, partition_epoch, _ = now
-        name = f"{partition} on {machine}"
         stable = partition.last_stable_offset
-        require(
-            start <= stable <= high_watermark <= end,
-            "log start ≤ last stable ≤ high watermark ≤ log end",
-            lambda: f"{name}: {start}, {stable}, {high_watermark}, {end}",
-        )
-        require(
-            leader_epoch >= before[4] and partition_epoch >= before[5],
-            "epochs never fall",
-            lambda: f"{name}: from {before[4:6]} to {now[4:6]}",
-        )
-        require(
-            leader_epoch == before[4] or partition_epoch > before[5],
-            "the leader epoch rises with the partition epoch",
-            lambda: f"{name}: from {before[4:6]} to {now[4:6]}",
-        )
-        ledger = self.ledger(partition)
+        if not start <= stable <= high_watermark <= end:
+            raise Violation(
+                "log start ≤ last stable ≤ high watermark ≤ log end",
+                f"{partition} on {machine}: {start}, {stable}, {high_watermark}, {end}",
+            )
+        if leader_epoch < before[4] or partition_epoch < before[5]:
+            raise Violation(
+                "epochs never fall",
+                f"{partition} on {machine}: from {before[4:6]} to {now[4:6]}",
+            )
         is_new_epoch = leader_epoch != before[4]
+        if is_new_epoch and partition_epoch <= before[5]:
+            raise Violation(
+                "the leader epoch rises with the partition epoch",
+                f"{partition} on {machine}: from {before[4:6]} to {now[4:6]}",
+            )
+        ledger = self.ledger(partition)
         was_cut = end < before[1] or now[6] < before[6]
         if end != before[1] or start != before[2] or is_new_epoch or was_cut:
             rewritten = is_new_epoch or was_cut
             added = follow(ledger, machine, disk, partition.log, may_be_rewritten=rewritten)
-            self._check_epochs(name, partition, added)
+            self._check_epochs(machine, partition, added)
         if partition.is_leader:
             self._check_leader(machine, partition, ledger, before, now)
         else:
             self._check_follower(machine, partition, ledger, before, now)
 
-    def _check_epochs(self, name: str, partition: Partition, added: list[Entry]) -> None:
+    def _check_epochs(self, machine: str, partition: Partition, added: list[Entry]) -> None:
         """The epochs that a log knows are those of its batches."""
-        epochs = partition.log.leader_epochs
-        entries = epochs.entries()
-        rising = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
-        require(
-            rising and (not entries or entries[-1][1] <= partition.log.log_end_offset),
-            "epochs rise with their offsets",
-            lambda: f"{name}: {entries}, end {partition.log.log_end_offset}",
-        )
+        epochs, log = partition.log.leader_epochs, partition.log
+        starts = epochs.start_offsets
+        if (
+            not _is_rising(epochs.epochs)
+            or not _is_rising(starts)
+            or (starts and starts[-1] > log.log_end_offset)
+        ):
+            raise Violation(
+                "epochs rise with their offsets",
+                f"{partition} on {machine}: {epochs.entries()}, end {log.log_end_offset}",
+            )
         for one in added:
             known = epochs.epoch_for_offset(one.base_offset)
-            require(
-                known == one.epoch or one.base_offset < partition.log.log_start_offset,
-                "every batch's epoch is known",
-                lambda one=one, known=known: f"{name}: {one[:4]} counts as of epoch {known}",  # type: ignore[misc]
-            )
+            if known != one.epoch and one.base_offset >= log.log_start_offset:
+                raise Violation(
+                    "every batch's epoch is known",
+                    f"{partition} on {machine}: {one[:4]} counts as of epoch {known}",
+                )
 
     def _check_leader(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
@@ -275,17 +283,17 @@ class ReplicaInvariants:
                 lambda: f"{partition} on {machine}: from {before[0]} to {now[0]}, end {now[1]}",
             )
         elif now[0] > before[0]:
-            require(
-                now[0] <= ledger.high_watermark,
-                "no follower is ahead of every leader",
-                lambda: f"{partition} on {machine}: {now[0]} of {ledger.high_watermark}",
-            )
+            if now[0] > ledger.high_watermark:
+                raise Violation(
+                    "no follower is ahead of every leader",
+                    f"{partition} on {machine}: {now[0]} of {ledger.high_watermark}",
+                )
             ledger.check_below(machine, now[0], "replicas agree below the high watermark")
-        require(
-            now[2] <= max(before[2], ledger.start_offset_max),
-            "no follower deletes more than a leader did",
-            lambda: f"{partition} on {machine}: {now[2]} of {ledger.start_offset_max}",
-        )
+        if now[2] > max(before[2], ledger.start_offset_max):
+            raise Violation(
+                "no follower deletes more than a leader did",
+                f"{partition} on {machine}: {now[2]} of {ledger.start_offset_max}",
+            )
         if now[1] < before[1]:
             self._counters.reached("a follower truncated its log")
 
@@ -314,17 +322,17 @@ class ReplicaInvariants:
         """A consumer sees what is committed, and always the same at an offset."""
         ledger = self.ledgers[place]
         found = entry(batch)
-        require(
-            found.end_offset <= ledger.high_watermark or found.key in ledger.excused,
-            "consumers see what is committed",
-            lambda: f"{consumer} got {found[:4]} of {ledger.name} before {ledger.high_watermark}",
-        )
+        if found.end_offset > ledger.high_watermark and found.key not in ledger.excused:
+            raise Violation(
+                "consumers see what is committed",
+                f"{consumer} got {found[:4]} of {ledger.name} before {ledger.high_watermark}",
+            )
         known = ledger.committed.at(found.base_offset)
-        require(
-            known is None or known.is_same_as(found) or found.key in ledger.excused,
-            "what was read at an offset never changes",
-            lambda: f"{consumer} got {found[:4]} of {ledger.name}, not {known and known[:4]}",
-        )
+        if known is not None and not known.is_same_as(found) and found.key not in ledger.excused:
+            raise Violation(
+                "what was read at an offset never changes",
+                f"{consumer} got {found[:4]} of {ledger.name}, not {known[:4]}",
+            )
 
     def acknowledged(self, written: Written) -> None:
         """What acks=all was answered with is committed by then."""

@@ -20,8 +20,6 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now_us = 0
-        self.actions = 0
-        """How many have happened."""
         self._heap: list[tuple[int, int, Action]] = []
         self._count = 0
 
@@ -29,10 +27,14 @@ class Timeline:
         self._count += 1
         heapq.heappush(self._heap, (self.now_us + delay_us, self._count, action))
 
+    def at(self, time_us: int, action: Action) -> None:
+        """At a time that has not passed."""
+        self._count += 1
+        heapq.heappush(self._heap, (time_us, self._count, action))
+
     def step(self) -> None:
         """Let the next thing happen."""
         self.now_us, _, action = heapq.heappop(self._heap)
-        self.actions += 1
         action()
 
     def run(self, until_us: int) -> None:
@@ -41,7 +43,6 @@ class Timeline:
         pop = heapq.heappop
         while heap and heap[0][0] <= until_us:
             self.now_us, _, action = pop(heap)
-            self.actions += 1
             action()
         self.now_us = max(self.now_us, until_us)
 

@@ -41,17 +41,18 @@ class Trace:
         self._show = show
         self._timeline = timeline
         self._hash = hashlib.blake2b(digest_size=16)
+        self._update = self._hash.update
 
     def step(self, machine: int, event: Event, frame: memoryview | None) -> None:
         self.steps += 1
-        code = _CODES[type(event)]
+        code = _CODES[event.__class__]
         connection = getattr(event, "connection", 0)
         header = _STEP.pack(self._timeline.now_us, machine, code, connection)
-        self._hash.update(header if frame is None else header + frame)
+        self._update(header if frame is None else header + frame)
 
     def say(self, line: str) -> None:
         """Something that is not a step: a fault, a word of a node."""
-        self._hash.update(line.encode())
+        self._update(line.encode())
         if self._show is not None:
             self._show(f"{self._timeline.now_us / SECOND:11.6f} {line}")
 

@@ -38,10 +38,12 @@ class LargeBuffers:
 class FrameReader:
     """What has arrived of one connection's stream."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(
+        self, frame_bytes_max: int = FRAME_BYTES_MAX, *, buffer_bytes: int = BUFFER_BYTES_MIN
+    ) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.is_held = False
-        self._view = memoryview(bytearray(BUFFER_BYTES_MIN))
+        self._view = memoryview(bytearray(buffer_bytes))
         self._start = 0
         """Where the first frame that is not whole begins."""
         self._end = 0
