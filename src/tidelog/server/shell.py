@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -47,9 +48,10 @@ IDLE_SWEEP_SECONDS = 5.0
 IDLE_SWEEP_SECONDS_MIN = 0.1
 DISK_THREADS = 2
 DRAIN_POLL_SECONDS = 0.01
-TURNS_MAX = 4
-TURNS_NS_MAX = 1_000_000
-"""Of the loop, and of time, while a node waits for more."""
+TURNS_MIN, TURNS_MAX = 8, 20
+TURNS_NS_MAX = 2_000_000
+"""Of the loop, and of time, while a node waits for more. In each of them other processes go first:
+among them are those who send more, where there are fewer cores than processes."""
 
 
 # Asked at every request: so without the detours of a named tuple and a module's names.
@@ -179,9 +181,11 @@ class Shell:
 
     def _end_turn(self) -> None:
         """Once nothing more comes, or it took too many turns of the loop."""
+        may_come = self._steps > 0 or self._turns < TURNS_MIN
         has_time = self._turns < TURNS_MAX and _monotonic_ns() < self._turns_end_ns
-        if self._steps and has_time:
+        if may_come and has_time:
             self._turns, self._steps = self._turns + 1, 0
+            os.sched_yield()
             self.loop.call_soon(self._end_turn)
         else:
             self._turns = 0
