@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tidelog.testing import Cluster
 
 pytestmark = pytest.mark.interop
 
+CONFIG = "kafka.admin.ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SCRIPT = str(Path(sys.executable).with_name("tidelog"))
 CONFIGS = {
@@ -192,6 +194,40 @@ def test_a_reassignment_that_cannot_end_is_shown_and_taken_back(
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled
     assert tool(REASSIGN, "--list") == "No partition reassignments found.\n"
     cluster.wait_isr(topic, 0, {first, second})
+
+
+def test_a_throttle_is_set_and_taken_away_as_apaches_tool_does(
+    cluster: Cluster, tool: Tool, ours: Tool, moves: Callable[..., str]
+) -> None:
+    def said_by(run: Tool) -> list[str]:
+        topic = new_topic()
+        placed(tool, topic, "1:2,2:1")
+        file = ("--reassignment-json-file", moves(topic, [1, 3], [2, 1]))
+        names = [("topics", topic), *(("brokers", str(node)) for node in sorted(cluster.nodes))]
+
+        def configs() -> str:
+            return "".join(
+                tool(CONFIG, "--describe", "--entity-type", kind, "--entity-name", name)
+                for kind, name in names
+            )
+
+        said = [run("--execute", *file, "--throttle", "20000000"), configs()]
+        verify = ("--verify", *file)
+        done = f"Reassignment of partition {topic}-0 is completed."
+        eventually(lambda: done in run(*verify, "--preserve-throttles"))
+        said += [run(*verify, "--preserve-throttles"), configs(), run(*verify), configs()]
+        # Apache's tells the directories, which a broker of ours would not be asked to go back to.
+        said[0] = re.sub(r'"log_dirs":\[[^\]]*\]', '"log_dirs":["any","any"]', said[0])
+        return [text.replace(topic, "T") for text in said]
+
+    theirs = said_by(partial(tool, REASSIGN))
+    assert said_by(partial(ours, "reassign")) == theirs
+    executed, throttled, _, still_throttled, cleared, at_the_end = theirs
+    assert "The inter-broker throttle limit was set to 20000000 B/s" in executed
+    assert "leader.replication.throttled.replicas=0:1,0:2,1:1,1:2 " in throttled
+    assert still_throttled == throttled
+    assert "Clearing topic-level throttles on topic T\n" in cleared
+    assert "throttled" not in at_the_end
 
 
 def test_a_proposal_of_apaches_and_of_ours_can_be_executed(

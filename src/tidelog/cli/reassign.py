@@ -10,6 +10,13 @@ import click
 from tidelog.cli.connect import Connection, connected, connection_options
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+ONLY_WITH = {
+    "additional": ("execute",),
+    "throttle": ("execute",),
+    "disallow_replication_factor_change": ("execute",),
+    "preserve_throttles": ("verify", "cancel"),
+    "timeout": ("execute", "cancel"),
+}
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -21,6 +28,11 @@ class Wanted(NamedTuple):
     broker_list: str | None
     disable_rack_aware: bool
     additional: bool
+    throttle: int | None
+    replica_alter_log_dirs_throttle: int | None
+    preserve_throttles: bool
+    disallow_replication_factor_change: bool
+    timeout: int | None
     json: bool
 
 
@@ -48,6 +60,35 @@ class Wanted(NamedTuple):
 @click.option("--disable-rack-aware", is_flag=True, help="With --generate: ignore racks.")
 @click.option(
     "--additional", is_flag=True, help="With --execute: although other moves are going on."
+)
+@click.option(
+    "--throttle",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    help="With --execute: how many bytes a second a broker may send, and get, for this. With"
+    " --additional it changes that of a move that is going on. --verify takes it away at the end.",
+)
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    help="Refused: replicas stay in their log directories.",
+)
+@click.option(
+    "--preserve-throttles",
+    is_flag=True,
+    help="With --verify and --cancel: do not take throttles away.",
+)
+@click.option(
+    "--disallow-replication-factor-change",
+    is_flag=True,
+    help="With --execute: refuse partitions that would have more replicas, or fewer.",
+)
+@click.option(
+    "--timeout",
+    metavar="MS",
+    type=click.IntRange(min=1),
+    help="With --execute and --cancel: how long to wait until it has begun.",
 )
 @click.option("--json", is_flag=True, help="Print JSON, for scripts.")
 def command(connection: Connection, action: str | None, **options: object) -> None:
@@ -80,6 +121,17 @@ def command(connection: Connection, action: str | None, **options: object) -> No
 
 
 def _check(action: str, wanted: Wanted) -> None:
+    if wanted.replica_alter_log_dirs_throttle is not None:
+        raise click.UsageError(
+            "--replica-alter-log-dirs-throttle is not supported: replicas stay in their log"
+            " directories, so there is nothing to slow down; --throttle is for moves between"
+            " brokers"
+        )
+    for name, actions in ONLY_WITH.items():
+        value = getattr(wanted, name)
+        if value is not None and value is not False and action not in actions:
+            listed = " or ".join(f"--{one}" for one in actions)
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with {listed}")
     if action == "generate":
         if wanted.topics_to_move_json_file is None or not wanted.broker_list:
             raise click.UsageError(
@@ -87,5 +139,3 @@ def _check(action: str, wanted: Wanted) -> None:
             )
     elif action != "list" and wanted.reassignment_json_file is None:
         raise click.UsageError(f"--{action} needs --reassignment-json-file FILE")
-    if wanted.additional and action != "execute":
-        raise click.UsageError("--additional goes with --execute")

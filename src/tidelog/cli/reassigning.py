@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidelog.cli import reassign_throttle
 from tidelog.cli.partition_files import Placement, placements_text, read_placements, read_topics
+from tidelog.cli.reassign_throttle import Cleared
 from tidelog.client import BrokerError, Client, TopicPartition
 from tidelog.client.admin import DescribedBroker, describe_cluster
 from tidelog.client.reassignments import (
+    Reassignment,
     Replicas,
     alter_partition_reassignments,
     list_partition_reassignments,
@@ -107,22 +110,31 @@ def execute(client: Client, wanted: Wanted) -> None:
     for one in placements:
         if one.partition not in everything:
             raise click.ClickException(f"Unable to find partition: {one.partition}")
-    if not wanted.additional and client.run(list_partition_reassignments):
+    moving = client.run(list_partition_reassignments)
+    if moving and not wanted.additional:
         raise click.ClickException(
             "Cannot execute because there is an existing partition assignment. Use --additional to"
             " override this and create a new partition assignment in addition to the existing one."
+            " The --additional flag can also be used to change the throttle by resubmitting the"
+            " current reassignment."
         )
     current = {one.partition: everything[one.partition] for one in placements}
     if not wanted.json:
         click.echo(f"Current partition replica assignment\n\n{placements_text(current)}\n")
         click.echo("Save this to use as the --reassignment-json-file option during rollback")
+    if wanted.throttle is not None:
+        _throttle(client, placements, current, moving, wanted)
     results = client.run(
-        alter_partition_reassignments, {one.partition: one.replicas for one in placements}
+        alter_partition_reassignments,
+        {one.partition: one.replicas for one in placements},
+        allow_replication_factor_change=not wanted.disallow_replication_factor_change,
+        timeout_ms=wanted.timeout,
     )
     started = [partition for partition, error in results.items() if error is None]
     if wanted.json:
         rollback = json.loads(placements_text(current))
-        _print_json(rollback=rollback, started=[one._asdict() for one in sorted(started)])
+        listed = [one._asdict() for one in sorted(started)]
+        _print_json(rollback=rollback, throttle=wanted.throttle, started=listed)
     elif started:
         several = "s" if len(started) > 1 else ""
         click.echo(
@@ -130,6 +142,22 @@ def execute(client: Client, wanted: Wanted) -> None:
             f" {','.join(map(str, sorted(started)))}"
         )
     _fail("Error reassigning partition(s)", results)
+
+
+def _throttle(
+    client: Client,
+    placements: list[Placement],
+    current: dict[TopicPartition, Replicas],
+    moving: dict[TopicPartition, Reassignment],
+    wanted: Wanted,
+) -> None:
+    """Before anything begins to move."""
+    assert wanted.throttle is not None
+    if not wanted.json:
+        click.echo(reassign_throttle.WARNING)
+    reassign_throttle.throttle(client, placements, current, moving, wanted.throttle)
+    if not wanted.json:
+        click.echo(f"The inter-broker throttle limit was set to {wanted.throttle} B/s")
 
 
 def _placements(wanted: Wanted) -> list[Placement]:
@@ -145,7 +173,7 @@ def _placements(wanted: Wanted) -> list[Placement]:
 def verify(client: Client, wanted: Wanted) -> None:
     """Of each partition whether it is where it should be, or on its way."""
     placements = _placements(wanted)
-    moving = client.run(list_partition_reassignments, [one.partition for one in placements])
+    moving = client.run(list_partition_reassignments)
     described = client.run(describe_topics, sorted({one.partition.topic for one in placements}))
     current = {
         TopicPartition(topic, one.partition): one.replicas
@@ -159,18 +187,29 @@ def verify(client: Client, wanted: Wanted) -> None:
         if state == "completed" and replicas != one.replicas:
             state = "not there"
         states.append((one, state, replicas))
+    if not wanted.json:
+        click.echo("Status of partition reassignment:")
+        for one, state, replicas in states:
+            click.echo(_status(one, state, replicas))
+        click.echo()
+    keeps = wanted.preserve_throttles or bool(moving)  # the others may have one, too
+    cleared = None if keeps else reassign_throttle.clear(client, placements, described)
+    partitions = [
+        {**one.partition._asdict(), "state": state, "replicas": list(replicas)}
+        for one, state, replicas in states
+    ]
+    _tell_cleared(cleared, wanted, partitions=partitions)
+
+
+def _tell_cleared(cleared: Cleared | None, wanted: Wanted, **content: object) -> None:
+    """At the end: what was done is said before what could not be."""
     if wanted.json:
-        _print_json(
-            partitions=[
-                {**one.partition._asdict(), "state": state, "replicas": list(replicas)}
-                for one, state, replicas in states
-            ]
-        )
-        return
-    click.echo("Status of partition reassignment:")
-    for one, state, replicas in states:
-        click.echo(_status(one, state, replicas))
-    click.echo()
+        names = None if cleared is None else {"brokers": cleared.brokers, "topics": cleared.topics}
+        _print_json(**content, throttles_cleared=names)
+    elif cleared is not None:
+        reassign_throttle.tell(cleared)
+    if cleared is not None:
+        reassign_throttle.fail_if_missing(cleared)
 
 
 def _status(wanted: Placement, state: str, replicas: Replicas) -> str:
@@ -187,21 +226,26 @@ def _status(wanted: Placement, state: str, replicas: Replicas) -> str:
 
 def cancel(client: Client, wanted: Wanted) -> None:
     """Take back those of a file that are on their way."""
-    partitions = [one.partition for one in _placements(wanted)]
-    moving = client.run(list_partition_reassignments, partitions)
-    if not moving:
-        results: dict[TopicPartition, BrokerError | None] = {}
-    else:
-        results = client.run(alter_partition_reassignments, dict.fromkeys(moving, None))
+    placements = _placements(wanted)
+    moving = client.run(list_partition_reassignments, [one.partition for one in placements])
+    results: dict[TopicPartition, BrokerError | None] = {}
+    if moving:
+        results = client.run(
+            alter_partition_reassignments, dict.fromkeys(moving, None), timeout_ms=wanted.timeout
+        )
     done = sorted(partition for partition, error in results.items() if error is None)
-    if wanted.json:
-        _print_json(cancelled=[one._asdict() for one in done])
-    elif not moving:
+    if not wanted.json and not moving:
         click.echo("None of the specified partition reassignments are active.")
-    elif done:
+    elif not wanted.json and done:
         several = "s" if len(done) > 1 else ""
         listed = ",".join(map(str, done))
         click.echo(f"Successfully cancelled partition reassignment{several} for: {listed}")
+    cleared = None
+    if len(done) == len(results) and not wanted.preserve_throttles:
+        topics = sorted({one.partition.topic for one in placements})
+        known = client.run(describe_topics, topics)
+        cleared = reassign_throttle.clear(client, placements, known)
+    _tell_cleared(cleared, wanted, cancelled=[one._asdict() for one in done])
     _fail("Error cancelling partition reassignment(s)", results)
 
 

@@ -41,6 +41,7 @@ def alter_partition_reassignments(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, Replicas | None],
     *,
+    allow_replication_factor_change: bool = True,
     timeout_ms: int | None = None,
 ) -> Steps[dict[TopicPartition, BrokerError | None]]:
     """Begin to move partitions to these replicas, the first of which is preferred; None takes a
@@ -58,7 +59,11 @@ def alter_partition_reassignments(
     )
     answer = yield from ask_controller_whole(
         cluster,
-        AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=attempts.left_ms),
+        AlterPartitionReassignmentsRequest(
+            topics=topics,
+            timeout_ms=attempts.left_ms,
+            allow_replication_factor_change=allow_replication_factor_change,
+        ),
         AlterPartitionReassignmentsResponse,
         attempts,
         "reassignment",

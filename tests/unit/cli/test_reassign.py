@@ -16,8 +16,31 @@ from tidelog.wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from tidelog.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 ALTER = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+CONFIGURE = ApiKey.INCREMENTAL_ALTER_CONFIGS
+BROKER = 4
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+NO_THROTTLE = {
+    **dict.fromkeys(
+        ("1", "2", "3"),
+        dict.fromkeys(
+            (LEADER_RATE, FOLLOWER_RATE, "replica.alter.log.dirs.io.max.bytes.per.second")
+        ),
+    ),
+    "orders": dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)),
+}
+CLEARED = [
+    "Clearing broker-level throttles on brokers 1,2,3",
+    "Clearing topic-level throttles on topic orders",
+]
 
 
 @pytest.fixture
@@ -47,8 +70,39 @@ def cluster() -> CommandCluster:
             ),
         )
 
+    def configure(broker: MemoryBroker, request: Any) -> IncrementalAlterConfigsResponse:
+        for one in request.resources:
+            if one.resource_type == BROKER:
+                assert found.brokers[int(one.resource_name)] is broker, "it changes its own alone"
+        return all_is_configured(request)
+
     found.handle(ALTER, alter)
+    found.handle(CONFIGURE, configure)
     return found
+
+
+def all_is_configured(request: Any) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=0,
+                error_message=None,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+            for one in request.resources
+        )
+    )
+
+
+def configured(cluster: CommandCluster) -> dict[str, dict[str, str | None]]:
+    """What a command has set, or deleted (None), of brokers by id and of topics by name."""
+    return {
+        one.resource_name: {change.name: change.value for change in one.configs}
+        for broker in cluster.brokers.values()
+        for request in broker.asked(CONFIGURE)
+        for one in request.resources
+    }
 
 
 @pytest.fixture
@@ -165,20 +219,99 @@ def test_verify_tells_each_partitions_state(cluster, run, tmp_path):
         "completed",
         "not there",
     ]
+    assert configured(cluster) == {}, "while something moves, a throttle is needed"
 
 
 def test_only_moves_that_go_on_are_taken_back(cluster, run, moves):
     cluster.move("orders", 1, replicas=(3, 1), adding_replicas=(3,), removing_replicas=(1,))
     answer = run("--cancel", "--reassignment-json-file", moves)
-    assert answer.output == "Successfully cancelled partition reassignment for: orders-1\n"
+    assert answer.output.splitlines() == [
+        "Successfully cancelled partition reassignment for: orders-1",
+        *CLEARED,
+    ]
     assert sent(cluster) == {("orders", 1): None}
+    assert configured(cluster) == NO_THROTTLE
 
 
 def test_nothing_to_take_back(cluster, run, moves):
     answer = run("--cancel", "--reassignment-json-file", moves)
-    assert answer.output == "None of the specified partition reassignments are active.\n"
+    assert answer.output.splitlines() == [
+        "None of the specified partition reassignments are active.",
+        *CLEARED,
+    ]
     answer = run("--cancel", "--reassignment-json-file", moves, "--json")
-    assert json.loads(answer.output) == {"cancelled": []}
+    cleared = {"brokers": [1, 2, 3], "topics": ["orders"]}
+    assert json.loads(answer.output) == {"cancelled": [], "throttles_cleared": cleared}
+
+
+def test_a_throttle_names_who_sends_and_who_gets(cluster, run, moves):
+    """Of moves that are going on, too: a topic's list is replaced as a whole."""
+    cluster.leaders["orders"][2] = (3, 0)
+    cluster.move("orders", 2, replicas=(1, 3, 2), adding_replicas=(1,), removing_replicas=(2,))
+    arguments = ("--execute", "--reassignment-json-file", moves, "--additional")
+    answer = run(*arguments, "--throttle", "50000000")
+    assert answer.exit_code == 0
+    assert answer.output.splitlines()[-3:] == [
+        "Warning: You must run --verify periodically, until the reassignment completes, to ensure"
+        " the throttle is removed.",
+        "The inter-broker throttle limit was set to 50000000 B/s",
+        "Successfully started partition reassignments for orders-0,orders-1",
+    ]
+    rate = {LEADER_RATE: "50000000", FOLLOWER_RATE: "50000000"}
+    assert configured(cluster) == {
+        "orders": {LEADER_REPLICAS: "0:1,1:1,2:2,2:3", FOLLOWER_REPLICAS: "0:2,1:3,2:1"},
+        **dict.fromkeys(("1", "2", "3"), rate),
+    }
+    content = json.loads(run(*arguments, "--throttle", "7", "--json").output)
+    assert content["throttle"] == 7
+    assert configured(cluster)["3"] == {LEADER_RATE: "7", FOLLOWER_RATE: "7"}
+
+
+def test_a_throttle_that_cannot_be_set_moves_nothing(cluster, run, moves):
+    cluster.fenced = {3}
+    answer = run("--execute", "--reassignment-json-file", moves, "--throttle", "5")
+    assert answer.exit_code == 1
+    assert answer.output.splitlines()[-1] == (
+        "Error: not in service: broker 3; its throttle can be changed when it is back"
+    )
+    assert configured(cluster) == {}
+    assert not any(broker.asked(ALTER) for broker in cluster.brokers.values())
+
+
+def test_verify_removes_throttles_when_nothing_moves_any_more(cluster, run, tmp_path):
+    file = written(tmp_path, placement(0, 1), placement(0, 1, topic="gone"))
+    arguments = ("--verify", "--reassignment-json-file", file)
+    assert run(*arguments, "--preserve-throttles").exit_code == 0
+    cluster.move("returns", 0, replicas=(1, 2), adding_replicas=(2,))
+    assert run(*arguments).exit_code == 0
+    assert configured(cluster) == {}, "the other move has a throttle, too, perhaps"
+    cluster.moves.clear()
+    answer = run(*arguments)
+    assert answer.output.splitlines()[-3:] == ["", *CLEARED]
+    assert configured(cluster) == NO_THROTTLE
+    content = json.loads(run(*arguments, "--json").output)
+    assert content["throttles_cleared"] == {"brokers": [1, 2, 3], "topics": ["orders"]}
+
+
+def test_who_is_not_there_keeps_its_throttle_and_that_is_said(cluster, run, tmp_path):
+    cluster.fenced = {3}
+    file = written(tmp_path, placement(0, 1), placement(1, 3))
+    answer = run("--verify", "--reassignment-json-file", file)
+    assert answer.exit_code == 1
+    assert answer.output.splitlines()[-3:] == [
+        "Clearing broker-level throttles on brokers 1,2",
+        CLEARED[1],
+        "Error: not in service: broker 3; its throttle can be changed when it is back",
+    ]
+    assert configured(cluster) == {name: it for name, it in NO_THROTTLE.items() if name != "3"}
+
+
+def test_the_controller_is_told_how_long_and_what_not_to_do(cluster, run, moves):
+    arguments = ("--execute", "--reassignment-json-file", moves, "--timeout", "1234")
+    assert run(*arguments, "--disallow-replication-factor-change").exit_code == 0
+    request = asked(cluster, ALTER)
+    assert 0 < request.timeout_ms <= 1234
+    assert not request.allow_replication_factor_change
 
 
 def test_everything_that_goes_on_is_listed(cluster, run):
@@ -247,6 +380,14 @@ def test_brokers_that_cannot_be_used_are_refused(cluster, run, topics, brokers, 
         (["--execute"], "--execute needs --reassignment-json-file FILE"),
         (["--generate"], "--generate needs --topics-to-move-json-file FILE and --broker-list"),
         (["--list", "--additional"], "--additional goes with --execute"),
+        (["--list", "--throttle", "0"], "--throttle goes with --execute"),
+        (["--list", "--preserve-throttles"], "--preserve-throttles goes with --verify or --cancel"),
+        (["--generate", "--timeout", "5"], "--timeout goes with --execute or --cancel"),
+        (["--execute", "--throttle", "-5"], "-5 is not in the range x>=0"),
+        (
+            ["--execute", "--replica-alter-log-dirs-throttle", "5"],
+            "replicas stay in their log directories",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(run, arguments, said):
