@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from tidelog.metadata import delta_topics
@@ -62,8 +63,24 @@ def replay(image: MetadataImage, record: Message, offset: Offset, epoch: int) ->
         )
     if isinstance(record, AbortTransactionRecord):
         assert image.before_transaction is not None
-        return replace(image.before_transaction, offset=offset, epoch=epoch)
-    return replace(image, offset=offset, epoch=epoch, **changes)
+        image, changes = image.before_transaction, {}
+    return _image_after(image, offset, epoch, changes)
+
+
+_FIELDS = [field.name for field in fields(MetadataImage)]
+_VALUES = attrgetter(*_FIELDS)
+_INDEXES = {name: index for index, name in enumerate(_FIELDS)}
+
+
+def _image_after(
+    image: MetadataImage, offset: Offset, epoch: int, changes: Changes
+) -> MetadataImage:
+    """What dataclasses.replace does, in half of its time: of every record."""
+    values = list(_VALUES(image))
+    values[_INDEXES["offset"]], values[_INDEXES["epoch"]] = offset, epoch
+    for name, value in changes.items():
+        values[_INDEXES[name]] = value
+    return MetadataImage(*values)
 
 
 def replay_all(

@@ -58,8 +58,7 @@ class Runtime:
             if part.next_deadline_ms <= now.monotonic_ms:
                 part.tick(now)
         self.alarm.time_ms = min(
-            (time for time in (self.schedule.next_ms, self.purgatory.next_deadline_ms) if time),
-            default=NEVER,
+            self.schedule.next_ms or NEVER, self.purgatory.next_deadline_ms or NEVER
         )
         self.jobs.run(now)
         self.heed_timed()

@@ -54,7 +54,10 @@ def read_records(batch: RecordBatch, bytes_max: int = DECOMPRESSED_BYTES_MAX) ->
                 batch.max_timestamp if appended else created,
                 span.key,
                 None if span.value_start < 0 else block[span.value_start : span.value_end],
-                tuple(read_headers(block, span.headers_start, span.end)),
+                # Most have none: a count of one byte.
+                tuple(read_headers(block, span.headers_start, span.end))
+                if block[span.headers_start]
+                else (),
             )
         )
     return found

@@ -148,6 +148,8 @@ def _read_zigzag(block: bytes, position: int, end: int, bits: int, at_end: Flaw)
 def varint(value: int) -> bytes:
     """A varint or varlong; the two differ only in how much they can hold."""
     value = (value << 1) ^ (value >> 63)
+    if value <= 0x7F:
+        return bytes((value,))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -7,7 +7,7 @@ from struct import Struct as Packing
 from typing import Any, NamedTuple
 
 from tidelog.wire.api import APIS, ApiKey, request_class, response_class
-from tidelog.wire.codec import Decoder, decoder, encoder
+from tidelog.wire.codec import Decoder, Encoder, decoder, encoder
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError, ManyElements, skip_tags
 from tidelog.wire.frame import LENGTH
@@ -54,6 +54,9 @@ class UnknownVersion(Message, versions=(0, 0)):
 _headers: dict[tuple[int, int], Packing] = {}
 _decoders: dict[tuple[int, int], Decoder] = {}
 """Of the requests that have come so far: finding the class and its decoder takes a while."""
+_answer_decoders: dict[tuple[int, int], Decoder] = {}
+_encoders: dict[tuple[type[Message], int], tuple[Encoder, bytes]] = {}
+"""Likewise of requests of ours and their answers; with the tags behind the header."""
 
 
 def decode_request(frame: memoryview, served: Served) -> Request | SingleProduce:
@@ -136,19 +139,29 @@ def encode_request(
     """The frame of a request of ours, as a list of buffers."""
     key = message.API_KEY
     assert key is not None
-    tags = b"\0" if APIS[key].is_flexible(version) else b""
+    encode, tags = _encoders.get((type(message), version)) or _encoder(type(message), version)
     name = b"" if client_id is None else client_id.encode()
     start = HEADER_START.pack(key, version, correlation_id, -1 if client_id is None else len(name))
     parts: list[Any] = [b"", start + name + tags]
-    encoder(type(message), version)(message, parts)
+    encode(message, parts)
     parts[0] = LENGTH.pack(sum(map(len, parts)))
     return parts
+
+
+def _encoder(cls: type[Message], version: int) -> tuple[Encoder, bytes]:
+    assert cls.API_KEY is not None
+    tags = b"\0" if APIS[cls.API_KEY].is_flexible(version) else b""
+    _encoders[cls, version] = encoder(cls, version), tags
+    return _encoders[cls, version]
 
 
 def decode_response(frame: memoryview, key: int, version: int, correlation_id: int) -> Message:
     """The answer to a request of ours; DecodeError if it is another's."""
     position = response_start(frame, key, version, correlation_id)
-    return decoder(response_class(key), version)(frame, position)[0]
+    decode = _answer_decoders.get((key, version))
+    if decode is None:
+        decode = _answer_decoders[key, version] = decoder(response_class(key), version)
+    return decode(frame, position)[0]
 
 
 def response_start(frame: memoryview, key: int, version: int, correlation_id: int) -> int:
