@@ -109,18 +109,29 @@ class Director:
         brokers = tuple(range(1, int(count) + 1))
         is_combined = named.pop("controllers", "one") == "all"
         voters = brokers if is_combined else (len(brokers) + 1,)
+        self.begin(brokers, voters, PROPERTIES | named)
+        self.until(lambda: all(self.is_in_service(broker) for broker in brokers))
+
+    def begin(
+        self,
+        brokers: tuple[int, ...],
+        voters: tuple[int, ...],
+        properties: dict[str, str],
+        racks: tuple[str, ...] = (),
+    ) -> None:
         plan = Plan(
             seed=0,
             seconds=0,
             voters=voters,
             brokers=brokers,
             is_dynamic=False,
-            properties=PROPERTIES | named,
+            properties=properties,
             topics=(),
             consumers=0,
             interval_ms=0,
             faults=QUIET,
             network=NetworkPlan(),
+            racks=racks,
         )
         self.network = Network(self.timeline, random.Random(0))
         self.network.base_us, self.network.jitter_us = (200, 201), (1, 2)
@@ -138,9 +149,8 @@ class Director:
         )
         machine.start()
         self._client_machine = machine
-        self._until(lambda: all(self._is_in_service(broker) for broker in brokers))
 
-    def _is_in_service(self, broker: int) -> bool:
+    def is_in_service(self, broker: int) -> bool:
         node = node_of(self.cluster.machines[broker])
         return node is not None and not node.broker.lifecycle.is_fenced
 
@@ -161,8 +171,8 @@ class Director:
             ),
         )
         request = create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=5000)
-        self._ask(request, lambda answer: self._check(answer.topics[0]))
-        self._until(lambda: all(self._find(node) is not None for node in replicas))
+        self.ask(request, lambda answer: self._check(answer.topics[0]))
+        self.until(lambda: all(self._find(node) is not None for node in replicas))
 
     def _check(self, result: Any) -> None:
         assert result.error_code == 0, result
@@ -188,11 +198,11 @@ class Director:
 
     def do_until_controller(self, *, named: dict[str, str]) -> None:
         """Until another one is active."""
-        self._until(lambda: self._controller != self._killed)
+        self.until(lambda: self._controller != self._killed)
 
     def do_until_led(self, *, named: dict[str, str]) -> None:
         """Until the partition has a leader that lives."""
-        self._until(lambda: self._state is not None and self._state.leader != self._killed)
+        self.until(lambda: self._state is not None and self._state.leader != self._killed)
 
     def do_elapsed(self, *, named: dict[str, str]) -> None:
         """Since the last kill."""
@@ -215,7 +225,7 @@ class Director:
         """Cleanly."""
         machine = self._machine(node)
         CleanStop(machine)
-        self._until(lambda: not machine.is_running)
+        self.until(lambda: not machine.is_running)
 
     def do_pause(self, node: str, *, named: dict[str, str]) -> None:
         self._machine(node).pause()
@@ -319,7 +329,7 @@ class Director:
 
         said = len(self.said)
         self._start(flow())
-        self._until(lambda: any(line.startswith("fetch: ") for line in self.said[said:]))
+        self.until(lambda: any(line.startswith("fetch: ") for line in self.said[said:]))
 
     def _know_leader(self) -> Flow:
         while True:
@@ -353,7 +363,7 @@ class Director:
             result = answer.replica_election_results[0].partition_result[0]
             self.say(f"elect {kind}: {ErrorCode(result.error_code).name}")
 
-        self._ask(request, told)
+        self.ask(request, told)
 
     def do_delete_records(self, *, named: dict[str, str]) -> None:
         """Below before=N."""
@@ -385,21 +395,24 @@ class Director:
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=(resource,), validate_only=False
         )
-        self._ask(request, lambda answer: self._check(answer.responses[0]))
+        self.ask(request, lambda answer: self._check(answer.responses[0]))
 
-    def _ask(self, request: Any, then: Callable[[Any], None]) -> None:
-        """Any broker that runs; until it has answered."""
+    def ask(
+        self, request: Any, then: Callable[[Any], None] = lambda _: None, *, node: str | None = None
+    ) -> None:
+        """This broker, or any that runs; until it has answered."""
 
         def flow() -> Flow:
             while True:
-                answer = yield Ask(self.client.some_server(), request)
+                asked = self.client.some_server() if node is None else self._peer(node)
+                answer = yield Ask(asked, request)
                 if not isinstance(answer, PeerFailure):
                     break
             then(answer)
             self._waiting -= 1
 
         self._start(flow())
-        self._until(lambda: not self._waiting)
+        self.until(lambda: not self._waiting)
 
     def _start(self, flow: Flow) -> None:
         self._waiting += 1
@@ -415,7 +428,7 @@ class Director:
 
     def do_until(self, *words: str, named: dict[str, str]) -> None:
         """`until answered`; `until leader=2 isr=1,2`; `until 1 log_end_offset=10`."""
-        self._until(lambda: self._is_so(words, named))
+        self.until(lambda: self._is_so(words, named))
 
     def _is_so(self, words: tuple[str, ...], named: dict[str, str]) -> bool:
         if words == ("answered",):
@@ -430,7 +443,7 @@ class Director:
             _shown(getattr(state, name)) == value for name, value in named.items()
         )
 
-    def _until(self, is_so: Callable[[], bool]) -> None:
+    def until(self, is_so: Callable[[], bool]) -> None:
         until_us = self.timeline.now_us + WAIT_SECONDS_MAX * SECOND
         while not is_so():
             if self.timeline.now_us > until_us:
