@@ -98,7 +98,7 @@ class Node:
         self._paused: set[ConnectionId] = set()
         self.has_turns = False
         """Whether a TurnEnded comes when it waits for more."""
-        self._pace = Pace()
+        self.pace = Pace()
         self.waits_for_more = False
         """While records come so fast that more are likely to come at once, those who wait for
         them, followers above all, are answered once for all of them."""
@@ -137,8 +137,8 @@ class Node:
                 case _:
                     assert_never(event)
             runtime = self.runtime
-            self._pace.steps += 1
-            if self._woken and self.has_turns and self._pace.is_fast(now):
+            self.pace.steps += 1
+            if self._woken and self.has_turns and self.pace.is_fast(now):
                 self.waits_for_more = event.__class__ is not TurnEnded
             if self._woken or runtime.effects or runtime.purgatory.completed:
                 self._settle(now, effects)

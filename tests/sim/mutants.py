@@ -172,6 +172,24 @@ ALL = (
             "            if False:\n",
         ),
     ),
+    mutant(
+        "forget-who-waits-for-the-end-of-a-turn",
+        3,
+        (
+            "node",
+            "                    self.waits_for_more = False\n",
+            "                    self.waits_for_more = bool(self._woken.clear())\n",
+        ),
+    ),
+    mutant(
+        "wait-for-one-turn-after-the-other",
+        3,
+        (
+            "node",
+            "self.waits_for_more = event.__class__ is not TurnEnded",
+            "self.waits_for_more = True",
+        ),
+    ),
     # Idempotence.
     mutant(
         "append-a-retry-again",

@@ -120,6 +120,7 @@ def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 def _print_summary(results: list[Result], elapsed: float, busy: float) -> None:
     steps = sum(result.steps for result in results)
     simulated = sum(result.simulated_us for result in results) / 1e6
+    requests = sum(result.client_requests for result in results)
     for title, counts in (
         ("faults injected", _sum(result.faults for result in results)),
         ("operations acknowledged", _sum(result.operations for result in results)),
@@ -132,7 +133,8 @@ def _print_summary(results: list[Result], elapsed: float, busy: float) -> None:
     click.echo(
         f"{len(results)} seeds, {violated} violated; {simulated:,.0f} simulated seconds and"
         f" {steps:,} steps in {elapsed:.1f} s: {steps / elapsed:,.0f} steps a second,"
-        f" {simulated / busy:.1f} simulated seconds a second of one core"
+        f" {simulated / busy:.1f} simulated seconds a second of one core, each with"
+        f" {requests / simulated:.0f} requests of clients"
     )
 
 

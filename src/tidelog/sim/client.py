@@ -74,6 +74,8 @@ class Client:
     def next_deadline_ms(self) -> int:
         return self._runtime.alarm.time_ms
 
+    waits_for_more = False
+
     def served_at(self, listener: str) -> Served:
         raise AssertionError("a client does not listen")
 

@@ -9,6 +9,7 @@ from functools import partial
 from tidelog.config.broker import BrokerConfig
 from tidelog.loading import load_node, stop_node
 from tidelog.metadata.format import METADATA_DIRECTORY, formatted_directory, random_uuid, voter
+from tidelog.runtime.pace import Pace
 from tidelog.sim.machine import STOPPED, Boot, Machine, Watch
 from tidelog.sim.network import Network
 from tidelog.sim.plan import CLUSTER_ID, CONTROLLER_PORT, Plan, host
@@ -69,6 +70,8 @@ class Cluster:
             self._format(machine, node_id)
         rng = random.Random(f"node/{self.plan.seed}/{node_id}/{machine.lives}")
         node = load_node(config, machine.disk, rng, machine.clock.now())
+        if self.plan.fast_steps is not None:
+            node.has_turns, node.pace = True, Pace(self.plan.fast_steps)
         ports = {endpoint.port: endpoint.name for endpoint in config.bound_endpoints}
         of_brokers = {p: name for p, name in ports.items() if name not in config.controller_names}
         of_controllers = {p: name for p, name in ports.items() if p not in of_brokers}

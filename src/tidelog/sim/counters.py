@@ -7,6 +7,7 @@ SOMETIMES = (
     "a committed batch lost by an unclean election",
     "a committed batch lost on every disk",
     "a follower truncated its log",
+    "a follower waited for the end of a turn",
     "a follower's high watermark fell by a truncation",
     "a leader began an epoch",
     "a leader of the quorum resigned",

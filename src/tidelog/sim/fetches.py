@@ -1,12 +1,14 @@
-"""Invariant of fetches, of followers and consumers: who asks by another epoch gets no records."""
+"""Invariants of fetches, of followers and consumers: who asks by another epoch gets no records,
+and who waits for records gets them when they are there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from tidelog.broker.fetch_session import FetchedPartition
 from tidelog.events import ConnectionId, Received
 from tidelog.replica.partition import Partition
-from tidelog.sim.replicas import require
+from tidelog.sim.violation import Violation
 from tidelog.types import Uuid
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 from tidelog.wire.request import Request, decode_response
@@ -53,15 +55,29 @@ class FetchInvariants:
             for one in topic.partitions:
                 place = topic.topic_id, one.partition_index
                 partition = hosted.get(place)
-                if place in asked and partition is not None and not one.error_code:
-                    # Who knew more when it asked may be right by now.
-                    require(
-                        asked[place] == partition.leader_epoch,
+                if place not in asked or partition is None or one.error_code:
+                    continue
+                # Who knew more when it asked may be right by now.
+                if asked[place] != partition.leader_epoch:
+                    raise Violation(
                         "who fetches by another epoch is refused",
-                        lambda place=place, partition=partition: (  # type: ignore[misc]
-                            f"{machine}: {partition} of epoch {partition.leader_epoch} is read by"
-                            f" epoch {asked[place]}"
-                        ),
+                        f"{machine}: {partition} of epoch {partition.leader_epoch} is read by"
+                        f" epoch {asked[place]}",
+                    )
+
+    def check_told(self, machine: str, grown: Iterable[Partition]) -> None:
+        """After a step that is not one of those whose answers wait for the end of a turn: no
+        follower's long poll waits for what these logs have. Its time would run out some day, so
+        nothing else would fail but the time that acks=all takes."""
+        for partition in grown:
+            end_offset = partition.log.log_end_offset
+            for watcher in partition.replica_watchers if partition.is_leader else ():
+                assert isinstance(watcher, FetchedPartition)
+                if watcher.session.waiting is not None and watcher.fetch_offset < end_offset:
+                    raise Violation(
+                        "a follower that waits gets what is there",
+                        f"{machine}: replica {watcher.session.replica.replica_id} waits for"
+                        f" {partition} at {watcher.fetch_offset}, which ends at {end_offset}",
                     )
 
     def ended(self, machine: str) -> None:

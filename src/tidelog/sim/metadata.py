@@ -108,15 +108,13 @@ class MetadataInvariants:
                 _check_registration(image, broker)
         if broker.fenced:
             self._counters.reached("a broker was fenced")
-        if not broker.is_active:
+        if not broker.is_active and image.elr_is_on:
             for place, state in image.partitions_of(broker.broker_id):
-                require(
-                    broker.broker_id not in state.isr or not image.elr_is_on,
-                    "no fenced or stopping broker is in an ISR",
-                    lambda place=place, state=state: (  # type: ignore[misc]
-                        f"{machine}: broker {broker.broker_id}, {place}: {state}"
-                    ),
-                )
+                if broker.broker_id in state.isr:
+                    raise Violation(
+                        "no fenced or stopping broker is in an ISR",
+                        f"{machine}: broker {broker.broker_id}, {place}: {state}",
+                    )
 
     def _check_partition(
         self, machine: str, image: MetadataImage, topic: Topic, index: int, state: PartitionState
@@ -230,11 +228,11 @@ class MetadataInvariants:
 def _check_registration(image: MetadataImage, broker: Broker) -> None:
     """The process before stopped uncleanly: nobody knows what this one has."""
     for place, state in image.partitions_of(broker.broker_id) if broker.fenced else ():
-        require(
-            broker.broker_id not in (*state.isr, *state.eligible_leader_replicas),
-            "who stopped uncleanly is in no ISR or ELR",
-            lambda place=place, state=state: f"{broker.broker_id}, {place}: {state}",  # type: ignore[misc]
-        )
+        if broker.broker_id in (*state.isr, *state.eligible_leader_replicas):
+            raise Violation(
+                "who stopped uncleanly is in no ISR or ELR",
+                f"{broker.broker_id}, {place}: {state}",
+            )
 
 
 def _words(state: PartitionState) -> str:
@@ -273,9 +271,8 @@ def _check_sets(image: MetadataImage, topic: Topic, name: str, state: PartitionS
         (len(set(state.replicas)) == len(state.replicas), "a broker is one replica"),
     ):
         require(is_so, what, lambda: f"{name}: {state}, min.insync.replicas {min_isr}")
-    for member in isr:
-        require(
-            image.is_active(member) or not image.elr_is_on,
-            "no fenced or stopping broker is in an ISR",
-            lambda member=member: f"{name}: broker {member}, {state}",  # type: ignore[misc]
-        )
+    for member in isr if image.elr_is_on else ():
+        if not image.is_active(member):
+            raise Violation(
+                "no fenced or stopping broker is in an ISR", f"{name}: broker {member}, {state}"
+            )

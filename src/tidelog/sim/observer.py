@@ -11,7 +11,9 @@ from tidelog.events import (
     Event,
     FileFailed,
     Received,
+    TurnEnded,
 )
+from tidelog.node import Node
 from tidelog.runtime.metadata import Metadata
 from tidelog.sim.counters import Counters
 from tidelog.sim.describe import Readable
@@ -19,7 +21,7 @@ from tidelog.sim.fetches import FetchInvariants, Hosted
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, STOPPED, Machine
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.quorum import QuorumInvariants
-from tidelog.sim.replicas import ReplicaInvariants
+from tidelog.sim.replicas import ReplicaInvariants, require
 from tidelog.sim.trace import Trace
 from tidelog.sim.view import hosted_by, incarnation_of, metadata_of, node_of
 from tidelog.sim.words import Words
@@ -36,13 +38,17 @@ class Observer:
         self.metadata = MetadataInvariants(self.replicas, counters, trace)
         self.quorum = QuorumInvariants(counters)
         self.fetches = FetchInvariants()
+        self.client_requests = 0
         self.on_end: Ended | None = None
         """Who is to be told that a process is gone."""
         self.words: Words | None = None
         self._numbers: dict[str, int] = {}
-        self._nodes: dict[str, tuple[Metadata, Hosted]] = {}
+        self._nodes: dict[str, tuple[Metadata, Hosted, Node]] = {}
         """What the invariants look at in those that run, by their machines."""
         self._readable = Readable()
+        self._counters = counters
+        self._turn_of: Node | None = None
+        """Whose turn ends with the present step."""
 
     def before_step(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
         number = self._numbers.setdefault(machine.name, len(self._numbers))
@@ -54,17 +60,33 @@ class Observer:
             found = self._nodes.get(machine.name)
             if found is not None:
                 self.fetches.received(machine.name, found[1], event)
+        elif type(event) is TurnEnded:
+            node = self._nodes[machine.name][2]
+            self._turn_of = node
+            if any(fetch.session.is_follower for fetch in node.broker.woken):
+                self._counters.reached("a follower waited for the end of a turn")
 
     def after_step(self, machine: Machine) -> None:
         if self.words is not None and self.words.failure is not None:
             raise self.words.failure
         found = self._nodes.get(machine.name)
         if found is not None:
-            metadata, hosted = found
+            metadata, hosted, node = found
             self.quorum.stepped(machine.name, machine.disk, metadata.raft)
             # First what was decided: it says which leader may lack records.
             self.metadata.stepped(machine.name, metadata.image)
             self.replicas.stepped(machine.name, machine.disk, hosted.values())
+            if self._turn_of is node:
+                self._turn_of = None
+                require(
+                    not node.waits_for_more,
+                    "a node waits for the end of one turn",
+                    lambda: f"{machine.name} waits on after it",
+                )
+            grown = self.replicas.grown[machine.name]
+            if grown and not node.waits_for_more:
+                self.fetches.check_told(machine.name, grown)
+                grown.clear()
 
     def _show(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
         if isinstance(event, Received) and frame is not None:
@@ -78,15 +100,18 @@ class Observer:
             peer = machine.process.peer(connection)
             words = self._readable.sent(machine.name, connection, frame)
             self.trace.show(f"{machine.name} -> {peer} {words}")
-        self.quorum.sent(machine.name, machine.disk, connection, frame)
-        if machine.name in self._nodes:
-            self.fetches.sent(machine.name, self._nodes[machine.name][1], connection, frame)
+        found = self._nodes.get(machine.name)
+        if found is None:
+            self.client_requests += 1
+        else:
+            self.quorum.sent(machine.name, machine.disk, connection, frame)
+            self.fetches.sent(machine.name, found[1], connection, frame)
 
     def started(self, machine: Machine) -> None:
         node = node_of(machine)
         if node is not None:
             metadata, hosted = metadata_of(node), hosted_by(node)
-            self._nodes[machine.name] = metadata, hosted
+            self._nodes[machine.name] = metadata, hosted, node
             self.quorum.started(machine.name, machine.disk, metadata.raft)
             self.metadata.started(machine.name, incarnation_of(node))
             self.replicas.started(machine.name, machine.disk, hosted.values())

@@ -64,6 +64,9 @@ class Plan:
     drift_ppm_max: int = 0
     wall_skew_ms_max: int = 0
     racks: tuple[str, ...] = field(default=())
+    fast_steps: int | None = None
+    """With so many steps in 8 ms a node waits for the end of a turn before it answers followers;
+    None where no turn ends. Real nodes wait from 16 on, which none here makes."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -147,6 +150,7 @@ def make_plan(seed: int, nodes: int | None = None, seconds: int = 30) -> Plan:
         drift_ppm_max=rng.choice((0, 100, 20_000)),
         wall_skew_ms_max=rng.choice((0, 50, 60_000)),
         racks=("a", "b") if rng.randrange(3) == 0 else (),
+        fast_steps=rng.choice((None, None, 0, 1)),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tidelog.env import DiskFull, FileSlice, Now
+from tidelog.env import DiskFull, Now
 from tidelog.events import (
     Answered,
     CloseConnection,
@@ -30,40 +30,22 @@ from tidelog.events import (
     Send,
     StopProcess,
     Ticked,
+    TurnEnded,
 )
 from tidelog.runtime.alarm import NEVER
+from tidelog.sim.connection import Connection, joined
 from tidelog.sim.disk import Crashed
 from tidelog.sim.network import Attempt, Made, Socket
 from tidelog.sim.program import Program, Surroundings
 from tidelog.sim.timeline import Action
 from tidelog.wire.decoder import DecodeError
-from tidelog.wire.frame import FrameReader
-from tidelog.wire.request import Served, decode_request
+from tidelog.wire.request import decode_request
 
 DISK_THREADS = 2
-BUFFER_BYTES = 2 << 10
-"""Of a connection at first: thousands are made in a run, and most carry little."""
+TURN_US_MAX = 2000
+"""After which a node's wait for more to come ends, as it does in `server/shell.py`."""
 TICK_US_MIN = 20
 """Between two steps that a program asks for: the first takes some time."""
-
-
-class Connection:
-    """A socket as the process sees it."""
-
-    __slots__ = ("frames", "held", "id", "listener", "served", "socket", "unsent")
-
-    def __init__(
-        self, number: ConnectionId, socket: Socket, listener: str | None, served: Served
-    ) -> None:
-        self.id = number
-        self.socket = socket
-        self.listener = listener
-        """By which somebody reached us; None if it was us who connected."""
-        self.served = served
-        self.frames = FrameReader(buffer_bytes=BUFFER_BYTES)
-        self.held: bytearray | None = None
-        """What came while it is not read from."""
-        self.unsent: list[list[Any]] = []
 
 
 class Process:
@@ -81,6 +63,8 @@ class Process:
         self._attempts: dict[ConnectionId, Attempt] = {}
         self._count = 0
         self._timer_ms = NEVER
+        self._has_turn = False
+        """Whether a turn ends that the program waits for."""
         self._disk_queue: deque[Action] = deque()
         self._disk_threads = 0
         self._unflushed: dict[ConnectionId, None] = {}
@@ -156,6 +140,8 @@ class Process:
             deadline_ms = self.program.next_deadline_ms
             if deadline_ms < self._timer_ms:
                 self._set_timer(deadline_ms)
+            if self.program.waits_for_more and not self._has_turn:
+                self._begin_turn()
             self.machine.after_step()
 
     def first_step(self) -> None:
@@ -176,6 +162,17 @@ class Process:
         if deadline_ms == self._timer_ms:
             self._timer_ms = NEVER
             self.step(Ticked())
+
+    def _begin_turn(self) -> None:
+        """It ends after what happens now, or somewhat later, as more comes."""
+        self._has_turn = True
+        delay_us = int(self.machine.rng.random() * 2 * TURN_US_MAX) - TURN_US_MAX
+        ended = partial(self.happen, self._end_turn)
+        self.machine.network.timeline.after(max(0, delay_us), ended)
+
+    def _end_turn(self) -> None:
+        self._has_turn = False
+        self.step(TurnEnded())
 
     # The network. A socket's news wait for a paused process like everything else.
 
@@ -376,11 +373,3 @@ class Process:
 
     def _stop_process(self, effect: StopProcess) -> None:
         self.machine.stopped(effect.reason)
-
-
-def joined(parts: list[Any]) -> bytes:
-    """A frame's bytes, with what lies in files."""
-    for part in parts:
-        if part.__class__ is FileSlice:
-            return b"".join([p.read() if isinstance(p, FileSlice) else p for p in parts])
-    return b"".join(parts)

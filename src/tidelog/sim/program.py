@@ -19,6 +19,10 @@ class Program(Protocol):
     @property
     def next_deadline_ms(self) -> int: ...
 
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether it wants to be told when what arrives together is handled."""
+
     def step(self, event: Event, now: Now, /) -> list[Effect]: ...
 
     def served_at(self, listener: str, /) -> Served:

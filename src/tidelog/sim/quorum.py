@@ -205,12 +205,8 @@ class QuorumInvariants:
             key = names[name]
             assert key is not None
             records = read_snapshot(bytes(disk.peek(f"{PATH}/{name}")), key).records
-            known = self._snapshots.setdefault(name, records)
-            require(
-                known == records,
-                "equal snapshots say the same",
-                lambda name=name: f"{machine}: {name} differs",  # type: ignore[misc]
-            )
+            if self._snapshots.setdefault(name, records) != records:
+                raise Violation("equal snapshots say the same", f"{machine}: {name} differs")
             self._counters.reached("a metadata log began with a snapshot")
 
     # What leaves a node.

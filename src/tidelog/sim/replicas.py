@@ -50,6 +50,8 @@ class ReplicaInvariants:
         it; None before the controller knows that one."""
         self._isrs: dict[Partition, tuple[int, ...]] = {}
         """Of each leader, as it was after its last step."""
+        self.grown: dict[str, dict[Partition, None]] = {}
+        """Whose logs a leader has appended to; whoever looks at them takes them away."""
 
     def ledger(self, partition: Partition) -> Ledger:
         place = Place(partition.topic_id, partition.index)
@@ -63,6 +65,7 @@ class ReplicaInvariants:
     def started(self, machine: str, disk: SimulatedDisk, partitions: Iterable[Partition]) -> None:
         """What recovery found is what there is."""
         self._marks[machine] = {}
+        self.grown[machine] = {}
         for partition in partitions:
             self._adopt(machine, disk, partition)
 
@@ -215,6 +218,8 @@ class ReplicaInvariants:
                 f"{partition} on {machine}: from {before[0]} to {high_watermark}",
             )
         ledger.deleted(now[2])
+        if now[1] > before[1]:
+            self.grown[machine][partition] = None
         if high_watermark > before[0] or leader_epoch != before[4]:
             self._check_committed(machine, partition, ledger, before, now)
         self._isrs[partition] = partition.isr

@@ -28,8 +28,8 @@ from tidelog.events import (
     Ticked,
 )
 from tidelog.node import Node
+from tidelog.sim.connection import joined
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.sim.process import joined
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
 from tidelog.wire.request import decode_request

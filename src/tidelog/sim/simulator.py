@@ -43,6 +43,8 @@ class Result:
     digest: str
     steps: int
     simulated_us: int
+    client_requests: int
+    """That clients sent, whatever became of them."""
     faults: dict[str, int]
     branches: dict[str, int]
     operations: dict[str, int]
@@ -90,6 +92,7 @@ class Simulator:
             self.trace.digest,
             self.trace.steps,
             self.timeline.now_us,
+            self.observer.client_requests,
             self.counters.faults,
             self.counters.branches,
             self.workload.history.operations,

@@ -16,6 +16,7 @@ from tidelog.events import (
     Flushed,
     Received,
     Ticked,
+    TurnEnded,
 )
 from tidelog.sim.timeline import SECOND, Timeline
 
@@ -29,6 +30,7 @@ _CODES: dict[type[Event], int] = {
     Ticked: 6,
     Flushed: 7,
     FileFailed: 8,
+    TurnEnded: 9,
 }
 
 
