@@ -64,6 +64,7 @@ class AlterIsr:
     def _shrink(self, now: Now) -> Slices[None]:
         hosting = self._broker.hosting
         for place, partition in list(hosting.by_id.items()):
+            now = self._broker.jobs.fresh(now)
             if partition.followers is not None and hosting.by_id.get(place) is partition:
                 change = maybe_shrink_isr(partition, now)
                 if change is not None:

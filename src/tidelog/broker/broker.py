@@ -145,7 +145,7 @@ class Broker:
         """Sealed segments, new epochs, and what flush.ms wants."""
         for partition in list(self.hosting.by_name.values()):
             if partition.log.must_flush(now):
-                self._flush_log(partition, now)
+                self._flush_log(partition, self.jobs.fresh(now))
                 yield FLUSH_COST
             yield 3
 

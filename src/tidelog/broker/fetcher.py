@@ -228,12 +228,12 @@ class Fetcher:
             self._broker.jobs.start(self._take_in_slices(copies, now), now)
 
     def _take_in_slices(self, answers: Answers, now: Now) -> Slices[None]:
-        taken = []
+        taken, fresh = [], self._broker.jobs.fresh
         for key, data in answers:
-            taken.append(self._take(key, data, now))
+            taken.append(self._take(key, data, fresh(now)))
             yield ANSWER_COST + len(_records(data)) // BYTES_A_MICROSECOND
         self._is_busy = False
-        self._finish(taken, now)
+        self._finish(taken, fresh(now))
 
     def _take(self, key: Key, data: PartitionData, now: Now) -> Learned | None:
         followed, told = self._followed.get(key), self._session.told[key]

@@ -52,7 +52,7 @@ class Fetchers:
         self._count = count
         for partition in list(self._following):
             if partition in self._following:
-                self.follow(partition, now)
+                self.follow(partition, self._broker.jobs.fresh(now))
             yield FOLLOW_COST
 
     def unfollow(self, partition: Partition) -> None:

@@ -150,10 +150,12 @@ class Hosting:
         finally:
             self._is_following = False
         if self._changed:
-            self.broker.schedule.at(now.monotonic_ms + RETRY_MS, self._begin_to_follow)
+            retry_ms = self.broker.jobs.fresh(now).monotonic_ms + RETRY_MS
+            self.broker.schedule.at(retry_ms, self._begin_to_follow)
 
     def _follow(self, topic_id: Uuid, index: int, now: Now) -> None:
         """Bring one partition to where the metadata has it."""
+        now = self.broker.jobs.fresh(now)
         self._changed.pop((topic_id, index), None)
         topic = self.broker.image.topic_by_id(topic_id)
         state = None if topic is None else topic.partitions.get(index)
@@ -208,9 +210,7 @@ class Hosting:
             return None
         config = log_config(broker.image.topic_configs(topic.name), broker.config)
         try:
-            opened = log_dir.logs.get(key) or log_dir.create(
-                topic.name, index, topic.topic_id, config, now
-            )
+            opened = log_dir.logs.get(key) or log_dir.create(*key, topic.topic_id, config, now)
         except DiskFull:
             # Tried again by and by, and when somebody asks for it: there may be room by then.
             self._changed[topic.topic_id, index] = None
@@ -235,6 +235,7 @@ class Hosting:
         )
         self.by_name[key] = self.by_id[topic.topic_id, index] = partition
         self._note_configs(partition)
+        broker.refused_batches.opened(partition)
         if state.directory(broker.node_id) != log_dir.directory_id:
             place = TopicPartition(topic.topic_id, index)
             broker.directory_reports.add(place, log_dir.directory_id, now)
@@ -275,7 +276,7 @@ class Hosting:
             yield REMOVE_COST
         if name is not None:
             log.info("deleted topic %s with %d partitions", name, len(paths))
-        remove_later(self.broker.runtime, paths, delay_ms, now)
+        remove_later(self.broker.runtime, paths, delay_ms, self.broker.jobs.fresh(now))
 
     def _delete(self, place: tuple[Uuid, int], now: Now) -> tuple[str | None, Partition | None]:
         """A replica is gone; what is left of it on disk has another name."""
@@ -367,6 +368,7 @@ class Hosting:
         self.flushing.pop(partition, None)
         self.recompressing.pop(partition, None)
         self.broker.fetchers.forget(partition)
+        self.broker.refused_batches.forget(partition)
 
     def _drop(self, partition: Partition) -> None:
         """No longer served here; whoever waits for it learns so."""

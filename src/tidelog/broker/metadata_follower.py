@@ -33,14 +33,14 @@ class MetadataFollower:
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
         if self._is_adopted:
             yield from self._broker.hosting.apply(records, now)
-            self._broker.lifecycle.metadata_changed(now)
+            self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))
 
     def reload(self, now: Now) -> Slices[None]:
         if self._is_adopted:
             self._broker.reconfigure()
             yield from self._broker.fetchers.share_out(now)
             yield from self._broker.hosting.reload(now)
-            self._broker.lifecycle.metadata_changed(now)
+            self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))
 
     def caught_up(self, now: Now) -> None:
         broker = self._broker
@@ -67,6 +67,7 @@ class MetadataFollower:
             yield from broker.fetchers.share_out(now)
             yield from broker.hosting.reload(now)
         self._is_adopted = True
+        now = broker.jobs.fresh(now)
         broker.start(now)
         broker.lifecycle.adopted(now)
 

@@ -92,19 +92,23 @@ class Reading:
         self._begin(now)
         known = self.session.partitions
         for some in pieces(list(known.values() if self.is_full else self.session.changed)):
-            # The peer may have closed the session meanwhile.
+            # The peer may have closed the session meanwhile, or have become another process.
             asked = [one for one in some if known.get(one.key) is one]
+            if self.is_follower:
+                self._look_who_asks()
             self._read_some(asked, now, is_first)
             yield READ_COST
 
     def _begin(self, now: Now) -> None:
         self.found, self.bytes, self.must_answer = [], 0, False
         if self.is_follower:
-            broker, replica = self.broker, self.replica
             self._now_ms = now.monotonic_ms
-            self.is_over_quota = broker.quotas.leader.wait_ms(self._now_ms) > 0
-            epoch = broker.metadata.image.broker_epoch(replica.replica_id)
-            self.is_known = replica.replica_epoch == epoch
+            self.is_over_quota = self.broker.quotas.leader.wait_ms(self._now_ms) > 0
+            self._look_who_asks()
+
+    def _look_who_asks(self) -> None:
+        epoch = self.broker.metadata.image.broker_epoch(self.replica.replica_id)
+        self.is_known = self.replica.replica_epoch == epoch
 
     def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.leader_replication_throttled_replicas

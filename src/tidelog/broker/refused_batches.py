@@ -16,6 +16,7 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.producer_state import SEQUENCE_MAX, SequencedBatch, sequence_after
 from tidelog.replica.partition import Partition
+from tidelog.types import Uuid
 from tidelog.wire.batch import RecordBatch, read_batch
 from tidelog.wire.batch_validation import Refusal, ValidBatch
 
@@ -34,16 +35,21 @@ class Refused(NamedTuple):
     time_ms: int
 
 
+Target = Partition | tuple[str | Uuid, int]
+"""One that is not here, or not yet, is known by what the client calls it: by its topic's name or
+id, and its number."""
+
+
 class RefusedBatches:
     """Of all partitions of a broker."""
 
     def __init__(self) -> None:
-        self.partitions: dict[Partition, int] = {}
-        """Those that have some, and how many producers'. In others nothing need be asked."""
-        self._first: dict[tuple[Partition, int], Refused] = {}
-        """By partition and producer id, the oldest first."""
+        self.partitions: dict[Target, dict[int, None]] = {}
+        """Those that have some, and of which producers. In others nothing need be asked."""
+        self._first: dict[tuple[Target, int], Refused] = {}
+        """By partition and producer id, most often the oldest first."""
 
-    def refuse(self, partition: Partition, records: Any, error: ErrorCode, now: Now) -> None:
+    def refuse(self, partition: Target, records: Any, error: ErrorCode, now: Now) -> None:
         """Nothing was appended, but may be soon."""
         batch = _sequenced(records)
         if batch is None or batch.producer_id < 0:
@@ -59,8 +65,21 @@ class RefusedBatches:
         self._forget(key)
         if len(self._first) >= ENTRIES_MAX:
             self._forget(next(iter(self._first)))
-        self._first[key] = refused
-        self.partitions[partition] = self.partitions.get(partition, 0) + 1
+        self._remember(key, refused)
+
+    def opened(self, partition: Partition) -> None:
+        """It is here now: what was refused before its broker knew of it counts."""
+        for topic in (partition.topic, partition.topic_id):
+            target = topic, partition.index
+            for producer_id in list(self.partitions.get(target, ())):
+                refused = self._forget((target, producer_id))
+                if refused is not None:
+                    self._remember((partition, producer_id), refused)
+
+    def forget(self, partition: Partition) -> None:
+        """It is not here any more."""
+        for producer_id in list(self.partitions.get(partition, ())):
+            self._forget((partition, producer_id))
 
     def error(self, partition: Partition, batch: SequencedBatch, now: Now) -> ErrorCode | None:
         """What one gets that has to wait for another. Whose turn it is need not be remembered."""
@@ -69,13 +88,16 @@ class RefusedBatches:
         known = self._first.get(key)
         if known is None:
             return None
+        if self._is_old(known, now):
+            self._forget(key)
+            return None
         if self._is_before(known, partition, batch):
             return known.error
         if batch.base_sequence == known.base_sequence or self._is_over(known, *key):
             self._forget(key)
         return None
 
-    def _is_before(self, known: Refused, partition: Partition, batch: SequencedBatch) -> bool:
+    def _is_before(self, known: Refused, partition: Target, batch: SequencedBatch) -> bool:
         if batch.producer_epoch != known.producer_epoch:
             return False
         if self._is_over(known, partition, batch.producer_id):
@@ -83,8 +105,10 @@ class RefusedBatches:
         ahead = sequence_after(batch.base_sequence, -known.base_sequence)
         return 0 < ahead <= SEQUENCE_MAX // 2
 
-    def _is_over(self, known: Refused, partition: Partition, producer_id: int) -> bool:
+    def _is_over(self, known: Refused, partition: Target, producer_id: int) -> bool:
         """Whether the log has gone on without it, or with it."""
+        if not isinstance(partition, Partition):
+            return False
         producer = partition.log.producers.get(producer_id)
         if producer is None or producer.producer_epoch < known.producer_epoch:
             return False
@@ -95,15 +119,27 @@ class RefusedBatches:
     def _forget_old(self, now: Now) -> None:
         while self._first:
             key, oldest = next(iter(self._first.items()))
-            if now.monotonic_ms - oldest.time_ms < KEPT_MS:
+            if not self._is_old(oldest, now):
                 return
             self._forget(key)
 
-    def _forget(self, key: tuple[Partition, int]) -> None:
-        if self._first.pop(key, None) is not None:
-            self.partitions[key[0]] -= 1
-            if not self.partitions[key[0]]:
-                del self.partitions[key[0]]
+    @staticmethod
+    def _is_old(refused: Refused, now: Now) -> bool:
+        return now.monotonic_ms - refused.time_ms >= KEPT_MS
+
+    def _remember(self, key: tuple[Target, int], refused: Refused) -> None:
+        target, producer_id = key
+        self._first[key] = refused
+        self.partitions.setdefault(target, {})[producer_id] = None
+
+    def _forget(self, key: tuple[Target, int]) -> Refused | None:
+        target, producer_id = key
+        refused = self._first.pop(key, None)
+        if refused is not None:
+            del self.partitions[target][producer_id]
+            if not self.partitions[target]:
+                del self.partitions[target]
+        return refused
 
 
 def _sequenced(records: Any) -> SequencedBatch | None:

@@ -55,7 +55,7 @@ class Upkeep:
     def _retain(self, now: Now) -> Slices[None]:
         for partition in list(self._broker.hosting.by_name.values()):
             if self._broker.hosting.by_id.get((partition.topic_id, partition.index)) is partition:
-                self._retain_one(partition, now)
+                self._retain_one(partition, self._broker.jobs.fresh(now))
             yield RETENTION_COST
 
     def _retain_one(self, partition: Partition, now: Now) -> None:

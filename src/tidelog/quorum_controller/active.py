@@ -98,12 +98,13 @@ class Active:
             image, error = controller.latest, ErrorCode.NONE
             records = yield from decide()
             report_unclean(image, records)
+            fresh = controller.runtime.jobs.fresh
             for batch in batches(Decision(records, None, is_atomic=False)):
-                error = yield from controller.metadata.append(batch, now)
+                error = yield from controller.metadata.append(batch, fresh(now))
                 if error is not ErrorCode.NONE:
                     break
             if then is not None and term == self._term:
-                then(error, now)
+                then(error, fresh(now))
 
         controller.runtime.jobs.start(controller.in_turn(turn), now)
 

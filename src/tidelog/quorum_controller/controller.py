@@ -128,7 +128,7 @@ class QuorumController:
                 self.runtime.purgatory.add(answer)
             else:
                 assert isinstance(answer, Message)
-                then(answer, now)
+                then(answer, self.runtime.jobs.fresh(now))
 
         if isinstance(answer, Generator):
             self.runtime.jobs.start(answer, now, done)

@@ -40,6 +40,8 @@ class Jobs:
         self._waiting: deque[Job] = deque()
         self.extra_cost = 0
         """What the present piece takes beyond what it will say: files that it has to make."""
+        self._now = Now(0, 0)
+        """Of the step that last did pieces."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -52,6 +54,11 @@ class Jobs:
         self._work(job, now)
         return job
 
+    def fresh(self, now: Now) -> Now:
+        """The time for a piece of work that began at now, perhaps steps ago. (What counts from a
+        request's arrival is to use that.)"""
+        return self._now if self._now.monotonic_ms > now.monotonic_ms else now
+
     def add(self, slices: Slices[Any], now: Now) -> None:
         """Do it in steps to come."""
         self._waiting.append(Job(slices, None))
@@ -63,6 +70,7 @@ class Jobs:
             self._work(self._waiting.popleft(), now)
 
     def _work(self, job: Job, now: Now) -> None:
+        self._now = self.fresh(now)
         cost = self.extra_cost = 0  # what others have made files for is not this job's
         try:
             while cost < STEP_COST_MAX:

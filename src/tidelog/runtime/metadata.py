@@ -171,6 +171,7 @@ class Metadata:
         if base_offset != self.log.log_end_offset:
             # One decision at a time; but the quorum has noted other voters meanwhile.
             return (yield from self.append(records, now, then))
+        now = self._runtime.jobs.fresh(now)
         end_offset, batch = base_offset + len(written), builder.build()
         # Noted before it is appended: a quorum of one may commit it in the same call.
         before = self.latest
@@ -232,6 +233,7 @@ class Metadata:
         meanwhile is acted upon after that."""
         try:
             while True:
+                now = self._runtime.jobs.fresh(now)
                 if self._snapshot is not None:
                     yield from self._load_snapshot(now)
                 elif self._pending and self._pending[0].end_offset <= self.raft.high_watermark:
@@ -245,7 +247,7 @@ class Metadata:
                     break
         finally:
             self._is_following = False
-        self._caught_up(now)
+        self._caught_up(self._runtime.jobs.fresh(now))
 
     def _caught_up(self, now: Now) -> None:
         if self._is_elected and not self._is_active and self.raft.is_leader:
@@ -263,7 +265,7 @@ class Metadata:
             self._writer.applied(done.image, done.size_bytes, done.timestamp_ms, now)
         yield from self._act(done.records, now)
         if done.then is not None:
-            done.then(ErrorCode.NONE, now)
+            done.then(ErrorCode.NONE, self._runtime.jobs.fresh(now))
             yield TELL_COST
 
     def _read(self, end_offset: Offset, now: Now) -> Slices[None]:
@@ -284,6 +286,7 @@ class Metadata:
             self.committed, self.committed_offset = image, batch.next_offset
             if not self._is_active:
                 self.latest = image
+            now = self._runtime.jobs.fresh(now)
             self._writer.applied(image, batch.size, batch.max_timestamp, now)
             yield from self._act(records, now)
 
@@ -293,6 +296,7 @@ class Metadata:
         file = self.raft.snapshots.file(snapshot_id)
         image = yield from load_image(file.read, snapshot_id)
         if self._snapshot is None:
+            now = self._runtime.jobs.fresh(now)
             self._writer.loaded(now)
             self.committed = self.latest = image
             self.committed_offset = snapshot_id.end_offset

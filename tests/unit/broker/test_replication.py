@@ -9,7 +9,10 @@ import pytest
 from tests.unit.broker.wired import TOPIC_ID, Wired, values_of
 from tests.unit.node_client import fetch_partition
 
+from tidelog.broker.fetch_session import PIECE
+from tidelog.broker.reading import Reading
 from tidelog.broker.replica_selector import RACK_AWARE
+from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Ticked
 from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord
@@ -18,6 +21,7 @@ from tidelog.types import Uuid
 from tidelog.wire.messages import delete_records, fetch, list_offsets
 
 LAG_MS = 30_000
+MANY_ID = Uuid(b"many-partitions-")
 EARLIEST, LATEST = -2, -1
 
 
@@ -86,6 +90,39 @@ def test_a_session_goes_on_only_with_what_its_leader_is_now(wired: Wired) -> Non
     answer = follow_by_hand(wired, 1, epoch=1, session=(opened.session_id, 4))
     gone = answer.responses[0].partitions[0].error_code
     assert gone == ErrorCode.NOT_LEADER_OR_FOLLOWER, "another process has taken its place"
+
+
+def test_a_long_fetch_of_an_old_incarnation_ends_with_the_news(wired: Wired) -> None:
+    """Between two slices of it the metadata may tell of another process."""
+    count = PIECE + 10
+    wired.create_topic(partitions=count, name="many", topic_id=MANY_ID)
+    wired.advance(200)
+    wired.disconnect(3)
+    broker = wired[1].broker
+    replica = fetch.ReplicaState(replica_id=3, replica_epoch=wired[3].broker.broker_epoch)
+    asked = [
+        fetch_partition(index, 0, current_leader_epoch=0, last_fetched_epoch=0)
+        for index in range(count)
+    ]
+    message = fetch.FetchRequest(
+        replica_state=replica,
+        max_wait_ms=0,
+        min_bytes=1,
+        topics=(fetch.FetchTopic(topic_id=MANY_ID, partitions=tuple(asked)),),
+    )
+    session = broker.fetch_sessions.resolve(
+        message, uses_topic_ids=True, replica=replica, now_ms=0, is_large=False
+    )
+    assert not isinstance(session, ErrorCode)
+    reading = Reading(broker, session, message, 18)
+    reading.collect(wired[1].shell.now)  # from now on the short way may be taken
+    slices = reading.collect_in_slices(wired[1].shell.now, is_first=True)
+    next(slices)
+    wired.commit([wired._registration(3).replace(broker_epoch=10**6)], 1)
+    next(slices)
+    errors = [data.error_code for _, data in reading.found]
+    foreign = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert errors == [0] * PIECE + [foreign] * (count - PIECE)
 
 
 # Acknowledgements.
@@ -411,6 +448,21 @@ def test_one_that_had_all_and_is_gone_leaves_when_there_is_more_3(wired: Wired) 
     wired[1].produce_records("t", wired[1].batch(b"b"), acks=1)
     wired.advance(LAG_MS)
     assert wired.state(1).isr == (1, 2)
+
+
+def test_who_leads_late_gives_the_others_all_of_their_time(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Very many partitions are taken up in steps: the last has its turn long after the first."""
+    broker = wired[2].broker
+    monkeypatch.setattr(broker.hosting, "_begin_to_follow", lambda now: None)
+    wired.change(leader=2, isr=(1, 2, 3))
+    begun, late = wired[2].shell.now, Now(10**6, 10**6)
+    broker.jobs.add(broker.hosting._follow_changed(begun), begun)
+    broker.jobs.run(late)
+    followers = wired.partition(2).followers
+    assert followers is not None
+    assert followers.remote[3].last_caught_up_ms == late.monotonic_ms
 
 
 def test_one_that_was_fenced_joins_when_it_is_not_4(wired: Wired) -> None:

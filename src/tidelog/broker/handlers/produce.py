@@ -18,6 +18,7 @@ from tidelog.broker.handlers.produce_request import (
     names_several,
 )
 from tidelog.broker.leaders import Leaders
+from tidelog.broker.refused_batches import Target
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.results import Appended, DamagedSegment
@@ -110,11 +111,11 @@ class Appending:
         answers = self.topics[-1][1]
         place = len(self.topics) - 1, len(answers)
         partition = self.broker.hosted(topic.name, topic.topic_id, data.index, now)
+        target: Target = topic.name or topic.topic_id, data.index
         if isinstance(partition, Partition) and not partition.is_leader:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self.broker.refused_batches.refuse(partition, data.records, error, now)
-            partition = error
+            target, partition = partition, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(partition, ErrorCode):
+            self.broker.refused_batches.refuse(target, data.records, partition, now)
             answers.append(self._refused(topic, data.index, partition))
         else:
             answers.append(self._append_to(partition, data, place, now))
