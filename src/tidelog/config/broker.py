@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tidelog.config.broker_log import CleanerSettings, LogSettings, ReplicationSettings
@@ -225,6 +226,10 @@ class BrokerConfig(
 
     def topic_defaults(self) -> dict[str, Value]:
         """What this broker gives a topic that says nothing itself, by the topic's names."""
+        return dict(self._topic_defaults)
+
+    @cached_property
+    def _topic_defaults(self) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for key in TOPIC_KEYS.values():
             found[key.name] = key.default

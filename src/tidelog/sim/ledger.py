@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from tidelog.log.log import Log
@@ -127,9 +128,14 @@ def sound_entries(disk: SimulatedDisk, path: str, segment: Offset) -> Iterator[E
 _new = tuple.__new__
 
 
+@lru_cache(maxsize=1000)
+def _file(path: str, segment: Offset) -> str:
+    return f"{path}/{file_name(segment, LOG)}"
+
+
 def read_entries(disk: SimulatedDisk, path: str, segment: Offset, position: int) -> Iterator[Entry]:
     """Those of a running node's file, from a position on: nobody doubts them."""
-    content = disk.content(f"{path}/{file_name(segment, LOG)}")
+    content = disk.content(_file(path, segment))
     end = len(content)
     while position + HEADER.size <= end:
         header = HEADER.unpack_from(content, position)

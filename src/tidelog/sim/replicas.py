@@ -36,6 +36,7 @@ class ReplicaInvariants:
 
     def __init__(self, counters: Counters) -> None:
         self.ledgers: dict[Place, Ledger] = {}
+        self._places: dict[Partition, Place] = {}
         self._counters = counters
         self._marks: dict[str, dict[Partition, Mark]] = {}
         self._leaders: dict[tuple[Place, int], str] = {}
@@ -53,8 +54,14 @@ class ReplicaInvariants:
         self.grown: dict[str, dict[Partition, None]] = {}
         """Whose logs a leader has appended to; whoever looks at them takes them away."""
 
+    def _place(self, partition: Partition) -> Place:
+        found = self._places.get(partition)
+        if found is None:
+            found = self._places[partition] = Place(partition.topic_id, partition.index)
+        return found
+
     def ledger(self, partition: Partition) -> Ledger:
-        place = Place(partition.topic_id, partition.index)
+        place = self._place(partition)
         found = self.ledgers.get(place)
         if found is None:
             found = self.ledgers[place] = Ledger(repr(partition))
@@ -72,7 +79,7 @@ class ReplicaInvariants:
     def _adopt(self, machine: str, disk: SimulatedDisk, partition: Partition) -> None:
         ledger = self.ledger(partition)
         ledger.replicas.pop(machine, None)
-        place = Place(partition.topic_id, partition.index)
+        place = self._place(partition)
         self._paths[machine, place] = partition.log.path
         follow(ledger, machine, disk, partition.log, may_be_rewritten=False)
 
@@ -107,7 +114,7 @@ class ReplicaInvariants:
         takes it out of the ISR as it registers anew, and the leader reads so later (KIP-966); until
         then, or until a fetch of the new process tells (KIP-903), the leader counts on what the
         process before had. No harm is done: nobody elects it meanwhile."""
-        place = Place(partition.topic_id, partition.index)
+        place = self._place(partition)
         if self.is_uncertain(host(member), place):
             return True
         since = self._shrunken.get((host(member), place))
@@ -196,7 +203,7 @@ class ReplicaInvariants:
     def _check_leader(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
     ) -> None:
-        place = Place(partition.topic_id, partition.index)
+        place = self._place(partition)
         high_watermark, leader_epoch = now[0], now[4]
         if leader_epoch != before[4]:
             other = self._leaders.setdefault((place, leader_epoch), machine)
@@ -251,7 +258,7 @@ class ReplicaInvariants:
                 "the high watermark waits for enough replicas",
                 lambda: f"{partition} on {machine}: {high_watermark} with ISR {partition.isr}",
             )
-        place = Place(partition.topic_id, partition.index)
+        place = self._place(partition)
         if self._show(machine, place, ledger, now[4], high_watermark):
             for member in members:
                 if not self._may_lack(partition, member):
@@ -278,7 +285,7 @@ class ReplicaInvariants:
         led = before[3] == partition.node_id or now[5] > before[5] + 1
         if led and now[0] > before[0]:
             # It led for a while in this step, with an ISR that it was told of before the last.
-            place = Place(partition.topic_id, partition.index)
+            place = self._place(partition)
             self._show(machine, place, ledger, now[4] - 1, now[0])
         elif now[0] < before[0]:
             self._counters.reached("a follower's high watermark fell by a truncation")

@@ -20,6 +20,7 @@ from tidelog.events import (
 )
 from tidelog.sim.timeline import SECOND, Timeline
 
+UNHASHED_MAX = 500
 _STEP = struct.Struct(">QHBq")
 _CODES: dict[type[Event], int] = {
     Received: 1,
@@ -43,18 +44,27 @@ class Trace:
         self._show = show
         self._timeline = timeline
         self._hash = hashlib.blake2b(digest_size=16)
-        self._update = self._hash.update
+        self._unhashed: list[bytes] = []
+        """Of the last steps: one call for many is cheaper."""
 
     def step(self, machine: int, event: Event, frame: memoryview | None) -> None:
         self.steps += 1
         code = _CODES[event.__class__]
         connection = getattr(event, "connection", 0)
         header = _STEP.pack(self._timeline.now_us, machine, code, connection)
-        self._update(header if frame is None else header + frame)
+        unhashed = self._unhashed
+        # The frame is good for this step alone.
+        unhashed.append(header if frame is None else header + frame)
+        if len(unhashed) > UNHASHED_MAX:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        self._hash.update(b"".join(self._unhashed))
+        self._unhashed.clear()
 
     def say(self, line: str) -> None:
         """Something that is not a step: a fault, a word of a node."""
-        self._update(line.encode())
+        self._unhashed.append(line.encode())
         if self._show is not None:
             self._show(f"{self._timeline.now_us / SECOND:11.6f} {line}")
 
@@ -65,4 +75,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
+        self._catch_up()
         return self._hash.hexdigest()
