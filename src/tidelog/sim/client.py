@@ -63,6 +63,10 @@ class Client:
         self.now = Now(0, 0)
         self.brokers: dict[int, tuple[str, int]] = {}
         self.partitions: dict[tuple[str, int], Led] = {}
+        self._leader_epochs: dict[tuple[Uuid, int], int] = {}
+        """The last that was heard of each, also of those whose leader is forgotten: as Kafka's
+        clients do, so that a leader of old, which does not know its place, does not tell them
+        that their positions are beyond its log."""
         self._servers = servers
         self._runtime = Runtime(rng)
         self._starting: list[Flow] = []
@@ -156,9 +160,9 @@ class Client:
                 del self.partitions[key]
         for found in topic.partitions:
             key = topic.name, found.partition_index
-            known = self.partitions.get(key)
-            is_old = known is not None and known.topic_id == topic.topic_id
-            if is_old and known is not None and found.leader_epoch < known.leader_epoch:
+            place = topic.topic_id, found.partition_index
+            if found.leader_epoch < self._leader_epochs.get(place, -1):
                 continue  # of a broker that is behind
+            self._leader_epochs[place] = found.leader_epoch
             led = Led(topic.topic_id, found.leader_id, found.leader_epoch, found.replica_nodes)
             self.partitions[key] = led
