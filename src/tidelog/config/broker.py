@@ -86,8 +86,12 @@ class BrokerConfig(
                 changed[attribute(name)] = key.parse(text)
             except InvalidConfig:
                 continue
+        if not changed:
+            return self
         # dataclasses.replace would run over every field by name; this is what it does.
-        return type(self)(**{**vars(self), **changed}) if changed else self
+        values = {**vars(self), **changed}
+        values.pop("_topic_defaults", None)  # those of the values before
+        return type(self)(**values)
 
     @property
     def is_broker(self) -> bool:
