@@ -97,6 +97,8 @@ class Fetcher:
         self._delayed.pop(key, None)
         if self._followed.pop(key, None) is not None:
             self._changed[key] = None
+            if not self._followed and not self._is_busy:
+                self._wake_at(self._asked_ms)  # at once: there may be nothing left to do
 
     def _note(self, key: Key, now: Now) -> None:
         """What is to be done about a partition, now that its state may be another."""
@@ -141,9 +143,11 @@ class Fetcher:
                 forgotten_topics_data=forgotten,
             )
             self._send(request, self._answered, now)
-        elif not followed and self._peer is not None:
-            self._peer.close(now)
-            self._peer = None
+        elif not followed:
+            if self._peer is not None:
+                self._peer.close(now)
+                self._peer = None
+            self._broker.fetchers.idle(self)
 
     def _send(
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now

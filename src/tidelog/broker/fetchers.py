@@ -60,6 +60,12 @@ class Fetchers:
         if fetcher is not None:
             fetcher.remove(partition)
 
+    def idle(self, fetcher: Fetcher) -> None:
+        """It has nobody to follow, and its leader knows: that one may be gone for ever."""
+        key = fetcher.leader_id, fetcher.index
+        if self._fetchers.get(key) is fetcher:
+            del self._fetchers[key]
+
     def forget(self, partition: Partition) -> None:
         """It is not hosted any more."""
         self.unfollow(partition)

@@ -30,6 +30,8 @@ from tidelog.wire.request import decode_response, encode_request
 log = logging.getLogger("tidelog.peers")
 
 PROBE_TIMEOUT_MS = 1000
+PEERS_MAX = 100
+"""Beyond it those without a connection are forgotten: nobody may have their address any more."""
 
 Then = Callable[[Message | PeerFailure, Now], None]
 Probed = Callable[[bool, Now], None]
@@ -70,6 +72,11 @@ class Peer:
 
     def __repr__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, or about to be."""
+        return self._connection is not None
 
     @property
     def in_flight(self) -> int:
@@ -177,6 +184,8 @@ class Peers:
         key = host, port, client_id, purpose
         found = self._peers.get(key)
         if found is None:
+            if len(self._peers) >= PEERS_MAX:
+                self._peers = {key: peer for key, peer in self._peers.items() if peer.is_open}
             found = self._peers[key] = Peer(self, host, port, client_id)
         return found
 

@@ -249,6 +249,35 @@ def test_a_deleted_topic_is_followed_no_more_22(wired: Wired) -> None:
     assert wired.content(1) == wired.content(2)
 
 
+def test_who_leads_no_more_is_forgotten(wired: Wired) -> None:
+    wired.advance(600)
+    fetchers = wired[3].broker.fetchers
+    assert list(fetchers._fetchers) == [(1, 0)]
+    wired.change(leader=2, isr=(1, 2, 3))
+    wired.advance(1500)
+    assert list(fetchers._fetchers) == [(2, 0)]
+    assert [other.node_id for other, _ in wired[3].shell.outgoing.values()] == [2]
+    wired.change(leader=1, isr=(1, 2, 3))
+    assert wired[1].produce("t", b"a").error_code == 0
+    assert wired.ends() == {1: 1, 2: 1, 3: 1}
+
+
+def test_even_if_nothing_was_asked_of_it_any_more(wired: Wired) -> None:
+    wired.advance(600)
+    fetchers, partition = wired[3].broker.fetchers, wired.partition(3)
+    fetcher = fetchers._following[partition]
+    key = TOPIC_ID, 0
+    fetcher._followed[key].state = State.FAILED
+    fetcher._note(key, wired[3].shell.now)
+    wired.advance(2000)
+    assert not fetcher._is_busy
+    assert list(fetchers._fetchers) == [(1, 0)]
+    wired.delete_topic()
+    wired.advance(50)
+    assert not fetchers._fetchers
+    assert not wired[3].shell.outgoing
+
+
 def test_a_broken_connection_begins_another_session(wired: Wired) -> None:
     wired.advance(600)
     wired.disconnect(2)

@@ -17,7 +17,7 @@ from tidelog.events import (
     Send,
 )
 from tidelog.runtime.alarm import Alarm
-from tidelog.runtime.peers import PROBE_TIMEOUT_MS, Peers
+from tidelog.runtime.peers import PEERS_MAX, PROBE_TIMEOUT_MS, Peers
 from tidelog.runtime.schedule import Schedule
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -183,3 +183,12 @@ def test_a_probe_tells_whether_anybody_listens(
         world.peers.step(event, now(1))
     world.schedule.run(now(PROBE_TIMEOUT_MS))
     assert heard == [was_refused]
+
+
+def test_addresses_that_nobody_has_any_more_are_forgotten() -> None:
+    world = World()
+    world.ask("one")  # is connecting
+    for port in range(10 * PEERS_MAX):
+        world.peers.peer("b", port, "me")
+        assert len(world.peers._peers) <= PEERS_MAX
+    assert world.peers.peer("a", 9, "me") is world.peer
