@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.node_client import BROKER, Cluster, create_topic_request
+from tests.unit.node_client import BROKER, TOPIC, Cluster, create_topic_request
 
 from tidelog.errors import ErrorCode
 from tidelog.loading import CannotLoad
 from tidelog.metadata.image import LOST_DIRECTORY
 from tidelog.types import ZERO_UUID, Uuid
-from tidelog.wire.messages import describe_log_dirs, elect_leaders, list_offsets, produce
+from tidelog.wire.messages import (
+    alter_configs,
+    describe_log_dirs,
+    elect_leaders,
+    incremental_alter_configs,
+    list_offsets,
+    produce,
+)
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 PRODUCE, FETCH = 0, 1
@@ -363,3 +370,53 @@ def test_a_cordoned_directory_gets_nothing_new() -> None:
     cluster.configure(BROKER, "1", cordoned_log_dirs="")
     cluster.shell.advance(100)
     assert cluster.broker.image.brokers[1].cordoned_log_dirs == ()
+
+
+@pytest.mark.parametrize("is_incremental", [True, False])
+def test_a_broker_that_forwards_looks_at_what_it_is_to_cordon(
+    monkeypatch: pytest.MonkeyPatch, is_incremental: bool
+) -> None:
+    """The controller may be elsewhere: it does not know this broker's directories."""
+    cluster = Cluster(log_dirs="data,more")
+    cluster.create_topic("t")
+    forwarded: list[Any] = []
+    forward = cluster.broker.controller.forward
+
+    def elsewhere(request: Any, now: Any) -> Any:
+        forwarded.append(request.message)
+        return forward(request, now)
+
+    monkeypatch.setattr(cluster.broker.controller, "forward", elsewhere)
+    module: Any = incremental_alter_configs if is_incremental else alter_configs
+
+    def cordon(value: str, *topics: str) -> list[tuple[int, str]]:
+        resources = [(BROKER, "1", "cordoned.log.dirs", value)]
+        resources += [(TOPIC, topic, "retention.ms", "7") for topic in topics]
+        operation = {"config_operation": 0} if is_incremental else {}
+        message = (
+            incremental_alter_configs.IncrementalAlterConfigsRequest
+            if is_incremental
+            else alter_configs.AlterConfigsRequest
+        )(
+            resources=tuple(
+                module.AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=(module.AlterableConfig(name=key, value=new, **operation),),
+                )
+                for kind, name, key, new in reversed(resources)
+            ),
+            validate_only=False,
+        )
+        return [(one.error_code, one.error_message or "") for one in cluster.ask(message).responses]
+
+    left, (code, text) = cordon("more,elsewhere", "t")
+    assert left == (ErrorCode.OPERATION_NOT_ATTEMPTED, "")
+    assert code == ErrorCode.INVALID_REQUEST
+    assert "Missing entries : elsewhere" in text
+    assert not forwarded
+    assert cluster.broker.image.topic_configs("t") == {}
+    assert cordon("more", "t") == [(0, ""), (0, "")]
+    assert len(forwarded) == 1
+    assert cluster.broker.config.cordoned_log_dirs == ("more",)
+    assert cluster.broker.image.topic_configs("t") == {"retention.ms": "7"}

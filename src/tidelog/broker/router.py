@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers import (
+    alter_configs,
     fetch,
     inspection,
     metadata,
@@ -45,11 +46,11 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
-    ApiKey.ALTER_CONFIGS: forward,
+    ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.DESCRIBE_LOG_DIRS: inspection.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: forward,
     ApiKey.ELECT_LEADERS: forward,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: forward,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: forward,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: forward,
     ApiKey.DESCRIBE_QUORUM: forward,
