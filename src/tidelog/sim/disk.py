@@ -154,7 +154,7 @@ class SimulatedDisk:
         """Raise Crashed at the operation of this number."""
         self.torn_bytes = 0
         """If that is an append, so many of its bytes have been written."""
-        self.fault: Callable[[str, str], OSError | None] = lambda operation, path: None
+        self.fault: Callable[[str, str], OSError | DiskFull | None] = lambda operation, path: None
         """Asked before each call, with its name and path; what it returns is raised."""
         self._entries: _Entries = {}
         self._durable: _Entries = {}
@@ -180,7 +180,7 @@ class SimulatedDisk:
         """Every call starts here, and fails here if a test wants it to."""
         error = self.fault(operation, path)
         if error is not None:
-            if error.filename is None:
+            if isinstance(error, OSError) and error.filename is None:
                 error.filename = path
             raise error
         if operation == "read":
