@@ -127,7 +127,7 @@ ALL = (
     ),
     mutant(
         "keep-a-stale-fetch-session",
-        4,
+        2,
         (
             "broker.fetch_session",
             "                    self.partitions[key] = fetched\n"
@@ -292,7 +292,7 @@ ALL = (
     ),
     mutant(
         "vote-for-who-has-less",
-        5,
+        4,
         (
             "raft.elections",
             "is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= quorum.last",
