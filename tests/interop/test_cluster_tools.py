@@ -157,6 +157,7 @@ def test_partitions_are_reassigned(
 ) -> None:
     topic = new_topic()
     placed(tool, topic, "1:2,2:3")
+    cluster.wait_isr(topic)  # every node has heard of it
     file = ("--reassignment-json-file", moves(topic, [3, 1], [2, 3, 1]))
     started = tool(REASSIGN, "--execute", *file)
     assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in started
@@ -176,6 +177,7 @@ def test_a_reassignment_that_cannot_end_is_shown_and_taken_back(
     down = next(node for node in cluster.nodes if node != cluster.controller())
     first, second = sorted(set(cluster.nodes) - {down})
     placed(tool, topic, f"{first}:{second}")
+    cluster.wait_isr(topic)  # every node has heard of it
     file = ("--reassignment-json-file", moves(topic, [first, down]))
     cluster.kill(down)
     assert f"partition reassignment for {topic}-0" in ours("reassign", "--execute", *file)
@@ -202,6 +204,7 @@ def test_a_throttle_is_set_and_taken_away_as_apaches_tool_does(
     def said_by(run: Tool) -> list[str]:
         topic = new_topic()
         placed(tool, topic, "1:2,2:1")
+        cluster.wait_isr(topic)  # every node has heard of it
         file = ("--reassignment-json-file", moves(topic, [1, 3], [2, 1]))
         names = [("topics", topic), *(("brokers", str(node)) for node in sorted(cluster.nodes))]
 
@@ -235,6 +238,7 @@ def test_a_proposal_of_apaches_and_of_ours_can_be_executed(
 ) -> None:
     topic = new_topic()
     placed(tool, topic, "1:2:3,2:3:1,3:1:2,1:2:3")
+    cluster.wait_isr(topic)  # every node has heard of it
     topics = tmp_path / "topics.json"
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
     wish = ("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3")
