@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -76,6 +77,9 @@ class Machine:
         """How many processes there were."""
         self._watch = watch
         self._boot = boot
+        # Of every step and frame: without a call in between.
+        self.after_step = partial(watch.after_step, self)
+        self.sent = partial(watch.sent, self)
 
     def __repr__(self) -> str:
         return self.name
@@ -156,12 +160,6 @@ class Machine:
         self.disk.wall_ms = now.wall_ms
         self._watch.before_step(self, event, frame)
         return now
-
-    def after_step(self) -> None:
-        self._watch.after_step(self)
-
-    def sent(self, connection: ConnectionId, frame: bytes) -> None:
-        self._watch.sent(self, connection, frame)
 
     def stopped(self, reason: str) -> None:
         self.kill(f"stopped itself: {reason}")

@@ -51,7 +51,9 @@ class Observer:
         """Whose turn ends with the present step."""
 
     def before_step(self, machine: Machine, event: Event, frame: memoryview | None) -> None:
-        number = self._numbers.setdefault(machine.name, len(self._numbers))
+        number = self._numbers.get(machine.name)
+        if number is None:
+            number = self._numbers[machine.name] = len(self._numbers)
         self.trace.step(number, event, frame)
         if self.trace.is_shown:
             self._show(machine, event, frame)

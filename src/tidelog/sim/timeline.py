@@ -13,6 +13,7 @@ SECOND = 1000 * MS
 START_WALL_MS = 1_700_000_000_000
 
 Action = Callable[[], None]
+_new = tuple.__new__
 
 
 class Timeline:
@@ -61,7 +62,7 @@ class Clock:
         true_us = self._timeline.now_us
         wall_ms = START_WALL_MS + self.wall_skew_ms + true_us // MS
         # Of every step: without the call that Now(...) is.
-        return tuple.__new__(Now, (true_us * self._rate // 1_000_000_000, wall_ms))
+        return _new(Now, (true_us * self._rate // 1_000_000_000, wall_ms))
 
     def delay_us(self, monotonic_ms: int) -> int:
         """How long it is until the clock for timers shows that time."""

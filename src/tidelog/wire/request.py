@@ -52,8 +52,9 @@ class UnknownVersion(Message, versions=(0, 0)):
 
 
 _headers: dict[tuple[int, int], Packing] = {}
-_decoders: dict[tuple[int, int], Decoder] = {}
-"""Of the requests that have come so far: finding the class and its decoder takes a while."""
+_decoders: dict[tuple[int, int], tuple[Decoder, bool]] = {}
+"""Of the requests that have come so far, with whether there are tags behind the header: finding the
+class and its decoder takes a while."""
 _answer_decoders: dict[tuple[int, int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], tuple[Encoder, bytes]] = {}
 """Likewise of requests of ours and their answers; with the tags behind the header."""
@@ -81,11 +82,9 @@ def decode_any(frame: memoryview, served: Served) -> Request:
         raise DecodeError(f"API key {key} is not served")
     if not versions[0] <= version <= versions[1]:
         return _refuse_version(key, version, versions, correlation_id)
-    decode = _decoders.get((key, version))
-    if decode is None:
-        decode = _decoders[key, version] = decoder(request_class(key), version)
+    decode, has_tags = _decoders.get((key, version)) or _decoder(key, version)
     client_id, position = _read_client_id(frame, size)
-    if APIS[key].is_flexible(version):
+    if has_tags:
         try:
             position = skip_tags(frame, position)[0] if frame[position] else position + 1
         except IndexError:
@@ -95,6 +94,12 @@ def decode_any(frame: memoryview, served: Served) -> Request:
     except ManyElements:
         message = Undecoded(frame=frame, position=position)
     return Request(key, version, correlation_id, client_id, message)
+
+
+def _decoder(key: int, version: int) -> tuple[Decoder, bool]:
+    found = decoder(request_class(key), version), APIS[key].is_flexible(version)
+    _decoders[key, version] = found
+    return found
 
 
 def _refuse_version(
