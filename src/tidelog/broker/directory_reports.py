@@ -1,11 +1,13 @@
 """Tells the controller in which log directories this broker has put its replicas.
 
-Not before this broker is unfenced: with its first word of being ready the controller may elect it
-for partitions that it led last (KIP-966), and the directory that the metadata has for them says
-whether it still has their records. Who began anew in another one would lead empty, and the others
-would give up what they have. Apache Kafka 4.3.1 elects by the same rule, and waits 100 ms before
-it reports; most often, but not always, it is unfenced by then. Afterwards the rule asks for the new
-directory: who begins anew leads when the next broker is unfenced, or an operator wants it.
+Not while this broker knows that it is fenced: with its first word of being ready the controller
+may elect it for partitions that it led last (KIP-966), and the directory that the metadata has for
+them says whether it still has their records. Who began anew in another one would lead empty, and
+the others would give up what they have. Apache Kafka 4.3.1 elects by the same rule, and waits
+100 ms before it reports; most often, but not always, it is unfenced by then. Nor is it always here:
+a report that reaches the controller after that has fenced its sender counts as an early one.
+Afterwards the rule asks for the new directory: who begins anew leads when the next broker is
+unfenced, or an operator wants it.
 """
 
 from __future__ import annotations

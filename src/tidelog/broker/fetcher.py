@@ -192,7 +192,7 @@ class Fetcher:
     def _failed(self, now: Now) -> None:
         """Nobody knows what the leader has heard of it."""
         self._session.restart()
-        if self._is_interrupting:
+        if self._is_interrupting or not self._followed:
             self._is_interrupting = False
             self._ask(now)
         else:

@@ -51,7 +51,8 @@ DRAIN_POLL_SECONDS = 0.01
 TURNS_MIN, TURNS_MAX = 8, 20
 TURNS_NS_MAX = 2_000_000
 """Of the loop, and of time, while a node waits for more. In each of them other processes go first:
-among them are those who send more, where there are fewer cores than processes."""
+among them are those who send more, where there are fewer cores than processes. What the last one
+takes of a core comes on top."""
 
 
 # Asked at every request: so without the detours of a named tuple and a module's names.

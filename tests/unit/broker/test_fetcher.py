@@ -249,6 +249,15 @@ def test_a_deleted_topic_is_followed_no_more_22(wired: Wired) -> None:
     assert wired.content(1) == wired.content(2)
 
 
+def test_who_leads_no_more_and_died_is_forgotten(wired: Wired) -> None:
+    wired.advance(600)
+    fetchers = wired[3].broker.fetchers
+    wired.change(2, 3, leader=2, isr=(2, 3))
+    wired.disconnect(1)
+    wired.advance(5000)
+    assert list(fetchers._fetchers) == [(2, 0)]
+
+
 def test_who_leads_no_more_is_forgotten(wired: Wired) -> None:
     wired.advance(600)
     fetchers = wired[3].broker.fetchers

@@ -19,9 +19,10 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
 from tidelog.events import TurnEnded
 from tidelog.loading import load_node, stop_node
+from tidelog.runtime.pace import Pace
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
-from tidelog.server.shell import Shell, now
+from tidelog.server.shell import TURNS_MAX, TURNS_MIN, Shell, now
 from tidelog.wire.api import APIS, response_class
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.codec import decoder, encode
@@ -229,10 +230,13 @@ def test_a_stop_answers_what_waits(tmp_path: Path) -> None:
 def test_who_waits_for_records_is_told_by_the_end_of_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelog.runtime.pace.FAST_STEPS", 0)  # always
+    yields: list[None] = []
+    monkeypatch.setattr("os.sched_yield", lambda: yields.append(None))
+    monkeypatch.setattr("tidelog.server.shell.TURNS_NS_MAX", SECONDS_MAX * 10**9)
 
     async def test(server: Server) -> None:
         node, events = server.shell.node, []
+        node.pace = Pace(fast_steps=0)  # always fast
         step = node.step
         monkeypatch.setattr(
             node, "step", lambda event, now: events.append(event) or step(event, now)
@@ -245,7 +249,9 @@ def test_who_waits_for_records_is_told_by_the_end_of_a_turn(
         await producer.ask(produce_request(b"x"), 9)
         fetched = await consumer.receive(1, 11)
         assert len(fetched.responses[0].partitions[0].records) > 0
-        assert TurnEnded() in events
+        assert [type(event) for event in events].count(TurnEnded) == 1
+        assert not node.waits_for_more
+        assert TURNS_MIN - 1 <= len(yields) < TURNS_MAX
 
     with_server(tmp_path, test)
 

@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs and AlterConfigs are the active controller's. But only a broker itself
 knows its directories: which of them are to be cordoned it looks at before it forwards that, as
-Kafka's brokers do."""
+Kafka's brokers do. Where these are refused, Kafka's changes the other resources of the request all
+the same; ours changes none of them, and says so."""
 
 from __future__ import annotations
 
