@@ -120,6 +120,10 @@ class Consumer:
             return ErrorCode.NONE
         if error is not ErrorCode.NONE:
             return error
+        if answer.diverging_epoch.end_offset >= 0 and self._replica != NOBODY:
+            # Of a follower that lost records and has not caught up: a client of Kafka asks the
+            # leader alone where its history ends.
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         if answer.diverging_epoch.end_offset >= 0:
             end_offset = answer.diverging_epoch.end_offset
             self._witness.reset(self.client.name, self.place, self.position, end_offset)
