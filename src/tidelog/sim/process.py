@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -22,6 +21,7 @@ from tidelog.events import (
     FileFailed,
     Flush,
     Flushed,
+    Lane,
     PauseReading,
     Received,
     RemoveFile,
@@ -35,6 +35,7 @@ from tidelog.events import (
 from tidelog.runtime.alarm import NEVER
 from tidelog.sim.connection import Connection, joined
 from tidelog.sim.disk import Crashed
+from tidelog.sim.disk_threads import DiskThreads
 from tidelog.sim.network import Attempt, Made, Socket
 from tidelog.sim.program import Program, Surroundings
 from tidelog.sim.timeline import Action
@@ -65,8 +66,10 @@ class Process:
         self._timer_ms = NEVER
         self._has_turn = False
         """Whether a turn ends that the program waits for."""
-        self._disk_queue: deque[Action] = deque()
-        self._disk_threads = 0
+        self._threads = {
+            lane: DiskThreads(DISK_THREADS if lane is Lane.SOME_DAY else 1, self._after_a_while)
+            for lane in Lane
+        }
         self._unflushed: dict[ConnectionId, None] = {}
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
@@ -323,7 +326,7 @@ class Process:
     # The disk.
 
     def _flush(self, effect: Flush) -> None:
-        self._on_disk(partial(self._do_flush, effect))
+        self._threads[effect.lane].do(partial(self._do_flush, effect))
 
     def _do_flush(self, effect: Flush) -> None:
         error: OSError | DiskFull | None = None
@@ -349,27 +352,12 @@ class Process:
             except OSError as error:
                 self.happen(partial(self.step, FileFailed(path, error)))
 
-        self._on_disk(change)
+        self._threads[Lane.SOME_DAY].do(change)
 
-    def _on_disk(self, action: Action) -> None:
-        """The disk is asked only when a thread's time has come: what happens in between, happens
-        in between."""
-        self._disk_queue.append(action)
-        if self._disk_threads < DISK_THREADS:
-            self._disk_threads += 1
-            self._work()
-
-    def _work(self) -> None:
+    def _after_a_while(self, action: Action) -> None:
         first, last = self.machine.flush_us
         delay_us = first + int(self.machine.rng.random() * (last - first))
-        self.machine.network.timeline.after(delay_us, partial(self.happen, self._worked))
-
-    def _worked(self) -> None:
-        self._disk_queue.popleft()()
-        if self._disk_queue and len(self._disk_queue) >= self._disk_threads:
-            self._work()
-        else:
-            self._disk_threads -= 1
+        self.machine.network.timeline.after(delay_us, partial(self.happen, action))
 
     def _stop_process(self, effect: StopProcess) -> None:
         self.machine.stopped(effect.reason)
