@@ -64,6 +64,8 @@ class RefusedBatches:
             return  # a retry of what is in the log: it is nobody's turn
         self._forget(key)
         if len(self._first) >= ENTRIES_MAX:
+            if not isinstance(partition, Partition):
+                return  # what may never be pushes out nothing that is
             self._forget(next(iter(self._first)))
         self._remember(key, refused)
 

@@ -16,6 +16,7 @@ from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.compression import Compression
 
 FEW = ErrorCode.NOT_ENOUGH_REPLICAS
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 FOREIGN = ErrorCode.NOT_LEADER_OR_FOLLOWER
 TOPIC_IDS_SINCE = 13
 ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -182,6 +183,9 @@ def test_there_is_a_limit(wired: Wired) -> None:
     assert len(refused.partitions[partition]) == ENTRIES_MAX
     assert refused.error(partition, batch(0, 1), now) is None
     assert refused.error(partition, batch(1, 1), now) is FEW
+    refused.refuse(("no such topic", 0), batch(1, 0).to_view(), UNKNOWN, now)
+    assert refused.error(partition, batch(1, 1), now) is FEW, "strangers push out nobody"
+    assert list(refused.partitions) == [partition]
     refused.refuse(partition, b"no batch", FEW, now)
     refused.refuse(partition, None, FEW, now)
     assert refused.error(partition, batch(1, 1), Now(KEPT_MS, 0)) is None
