@@ -53,6 +53,8 @@ TURNS_NS_MAX = 2_000_000
 """Of the loop, and of time, while a node waits for more. In each of them other processes go first:
 among them are those who send more, where there are fewer cores than processes. What the last one
 takes of a core comes on top."""
+LONG_FRAME = 64 << 10
+"""Records that are worth an answer to followers by themselves: nobody waits for more."""
 
 
 # Asked at every request: so without the detours of a named tuple and a module's names.
@@ -222,6 +224,8 @@ class Shell:
             self._judge(connection, request)
             return False
         self.step(_NEW(Received, (connection.id, request, connection.listener.name)))
+        if self._turns and not isinstance(request, Request) and len(request.frame) > LONG_FRAME:
+            self.step(TurnEnded())
         return True
 
     def _judge(self, connection: Connection, request: Request) -> None:

@@ -17,12 +17,13 @@ from tests.unit.node_client import PROPERTIES
 from tidelog.broker.handlers.produce import is_heavy
 from tidelog.config.broker import BrokerConfig
 from tidelog.disk import RealDisk
-from tidelog.events import TurnEnded
+from tidelog.env import Now
+from tidelog.events import Effect, Event, TurnEnded
 from tidelog.loading import load_node, stop_node
 from tidelog.runtime.pace import Pace
 from tidelog.server.connection import Connection
 from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
-from tidelog.server.shell import TURNS_MAX, TURNS_MIN, Shell, now
+from tidelog.server.shell import LONG_FRAME, TURNS_MAX, TURNS_MIN, Shell, now
 from tidelog.wire.api import APIS, response_class
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.codec import decoder, encode
@@ -227,31 +228,44 @@ def test_a_stop_answers_what_waits(tmp_path: Path) -> None:
     with_server(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("value", "turns_min", "turns_max"),
+    [(b"x", TURNS_MIN, TURNS_MAX), (bytes(LONG_FRAME), 1, 1)],
+    ids=["few bytes", "many"],
+)
 def test_who_waits_for_records_is_told_by_the_end_of_a_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: bytes,
+    turns_min: int,
+    turns_max: int,
 ) -> None:
     yields: list[None] = []
     monkeypatch.setattr("os.sched_yield", lambda: yields.append(None))
     monkeypatch.setattr("tidelog.server.shell.TURNS_NS_MAX", SECONDS_MAX * 10**9)
 
     async def test(server: Server) -> None:
-        node, events = server.shell.node, []
+        node, turns = server.shell.node, []
         node.pace = Pace(fast_steps=0)  # always fast
         step = node.step
-        monkeypatch.setattr(
-            node, "step", lambda event, now: events.append(event) or step(event, now)
-        )
+
+        def watched(event: Event, now: Now) -> list[Effect]:
+            if isinstance(event, TurnEnded) and node.waits_for_more:
+                turns.append(len(yields) + 1)
+            return step(event, now)
+
+        monkeypatch.setattr(node, "step", watched)
         producer, consumer = await server.client(), await server.client()
         await producer.ask(create_topic("t"), 7)
         consumer.send(fetch_request(0, max_wait_ms=600_000), 11)
         while not node.is_busy:
             await asyncio.sleep(0)
-        await producer.ask(produce_request(b"x"), 9)
+        await producer.ask(produce_request(value), 9)
         fetched = await consumer.receive(1, 11)
         assert len(fetched.responses[0].partitions[0].records) > 0
-        assert [type(event) for event in events].count(TurnEnded) == 1
+        assert len(turns) == 1
+        assert turns_min <= turns[0] <= turns_max
         assert not node.waits_for_more
-        assert TURNS_MIN - 1 <= len(yields) < TURNS_MAX
 
     with_server(tmp_path, test)
 
