@@ -133,6 +133,11 @@ class Lane(Enum):
     QUORUM = "disk-quorum"
     """All of the cluster waits."""
 
+    @property
+    def threads(self) -> int:
+        """How many work at a time."""
+        return 2 if self is Lane.SOME_DAY else 1
+
 
 class Flush(NamedTuple):
     """Make what logs and files hold durable; answer with Flushed. Never done inside a step."""

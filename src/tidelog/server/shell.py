@@ -46,7 +46,6 @@ log = logging.getLogger("tidelog.server")
 
 IDLE_SWEEP_SECONDS = 5.0
 IDLE_SWEEP_SECONDS_MIN = 0.1
-DISK_THREADS = 2
 DRAIN_POLL_SECONDS = 0.01
 TURNS_MIN, TURNS_MAX = 8, 20
 TURNS_NS_MAX = 2_000_000
@@ -93,10 +92,7 @@ class Shell:
         self._turns_end_ns = 0
         node.has_turns = True
         self._threads = {
-            lane: ThreadPoolExecutor(
-                DISK_THREADS if lane is Lane.SOME_DAY else 1, thread_name_prefix=lane.value
-            )
-            for lane in Lane
+            lane: ThreadPoolExecutor(lane.threads, thread_name_prefix=lane.value) for lane in Lane
         }
         self._judges = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._effects: dict[type[Any], Callable[[Any], None]] = {

@@ -42,7 +42,6 @@ from tidelog.sim.timeline import Action
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.request import decode_request
 
-DISK_THREADS = 2
 TURN_US_MAX = 2000
 """After which a node's wait for more to come ends, as it does in `server/shell.py`."""
 TICK_US_MIN = 20
@@ -66,10 +65,7 @@ class Process:
         self._timer_ms = NEVER
         self._has_turn = False
         """Whether a turn ends that the program waits for."""
-        self._threads = {
-            lane: DiskThreads(DISK_THREADS if lane is Lane.SOME_DAY else 1, self._after_a_while)
-            for lane in Lane
-        }
+        self._threads = {lane: DiskThreads(lane.threads, self._after_a_while) for lane in Lane}
         self._unflushed: dict[ConnectionId, None] = {}
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
