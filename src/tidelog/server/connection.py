@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
-from tidelog.server.outbox import UNSENT_BYTES_MAX, Outbox, Unsent
+from tidelog.server.outbox import Outbox, Unsent
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.frame import FrameReader
 from tidelog.wire.records_types import SingleProduce
@@ -30,10 +29,6 @@ class Listener(Protocol):
     def connected(self, connection: Connection) -> None: ...
     def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
         """Whether the next request may come at once; if not, `proceed` is called later."""
-        ...
-
-    def unflushed(self, connection: Connection) -> None:
-        """There is something to send: to call `flush` for, soon."""
         ...
 
     def disconnected(self, connection: Connection) -> None: ...
@@ -72,20 +67,30 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.disconnected(self)
 
     def _end(self) -> None:
-        self._is_open = False
+        self._is_open = self.outbox.is_open = False
         self.frames.is_held = True
 
     def eof_received(self) -> None:
-        self.flush()  # the transport closes behind this
+        if self._is_open:
+            self.outbox.flush()  # the transport closes behind this
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._take(self.frames.received(nbytes))
+        frame = self.frames.only(nbytes)
+        if frame is None:
+            self._take()
+            return
+        try:
+            if not self.listener.received(self, decode_request(frame, self.listener.served)):
+                self.hold()
+        except DecodeError as error:
+            self.close(str(error))
 
-    def _take(self, frames: Iterator[memoryview]) -> None:
+    def _take(self) -> None:
+        """All that has arrived, unless that is too much for one turn."""
         listener = self.listener
         left = FRAMES_A_TURN_MAX
         try:
-            for frame in frames:
+            for frame in self.frames.frames():
                 if not listener.received(self, decode_request(frame, listener.served)):
                     self.hold()
                 left -= 1
@@ -109,24 +114,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._waits or not self._is_open:
             return
         self.frames.is_held = False
-        self._take(self.frames.frames())
+        self._take()
         if not self.frames.is_held:
             self.transport.resume_reading()
 
     @property
     def unsent_bytes(self) -> int:
         return self.outbox.unsent_bytes if self._is_open else 0
-
-    def send(self, parts: list[Any]) -> None:
-        if self._is_open:
-            if self.outbox.push(parts):
-                self.listener.unflushed(self)
-            elif self.outbox.waiting_bytes > UNSENT_BYTES_MAX:
-                self.outbox.flush()  # so much at once that the transport may want a pause
-
-    def flush(self) -> None:
-        if self._is_open:
-            self.outbox.flush()
 
     def pause_writing(self) -> None:
         self.outbox.pause()

@@ -83,6 +83,8 @@ class Outbox:
         self.waiting_bytes = 0
         """Of the parts; slices that were not read yet cost nothing."""
         self._is_paused = False
+        self.is_open = True
+        """Whether what is pushed is still to be sent."""
         self.limit(unsent.is_scarce)
         unsent.add(self)
 
@@ -95,6 +97,7 @@ class Outbox:
 
     def discard(self) -> None:
         """The peer is gone."""
+        self.is_open = False
         self._clear()
         self._unsent.remove(self)
 
@@ -112,12 +115,16 @@ class Outbox:
         return self.waiting_bytes + self._transport.get_write_buffer_size()
 
     def push(self, parts: list[Any]) -> bool:
-        """Whether that is the first since the last flush."""
+        """Whether a flush is to follow soon: this is the first since the last one."""
+        if not self.is_open:
+            return False
         is_first = not self._parts
         self._parts.extend(parts)
         for part in parts:
             if part.__class__ is not FileSlice:
                 self.waiting_bytes += len(part)
+        if self.waiting_bytes > UNSENT_BYTES_MAX and not is_first:
+            self.flush()  # so much at once that the transport may want a pause
         return is_first
 
     def flush(self) -> None:

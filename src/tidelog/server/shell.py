@@ -36,7 +36,7 @@ from tidelog.events import (
 from tidelog.node import Node
 from tidelog.runtime.alarm import NEVER
 from tidelog.server.connection import Connection
-from tidelog.server.outbox import Unsent
+from tidelog.server.outbox import Outbox, Unsent
 from tidelog.server.peer_connections import PeerConnections
 from tidelog.wire.api import ApiKey
 from tidelog.wire.records_types import SingleProduce
@@ -79,7 +79,7 @@ class Shell:
         self._connections: dict[int, Connection] = {}
         self._connection_count = 0
         self._peers = PeerConnections(self.step, self.unsent)
-        self._unflushed: list[Connection] = []
+        self._unflushed: list[Outbox] = []
         self._judging = 0
         """Requests whose records are judged in a thread."""
         self._is_closed = False
@@ -165,7 +165,10 @@ class Shell:
             if type(effect) is Send:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
-                    connection.send(effect.parts)
+                    if connection.outbox.push(effect.parts):
+                        self._unflushed.append(connection.outbox)
+                        if len(self._unflushed) == 1:
+                            self.loop.call_soon(self._flush_answers)
                 elif effect.connection < 0:
                     self._peers.send(effect.connection, effect.parts)
             else:
@@ -269,23 +272,22 @@ class Shell:
     # Effects.
 
     def _send(self, effect: Send) -> None:
+        """All that arrived together is handled first, and answered together: a write may wake
+        its reader, which costs more than many a request."""
         connection = self._connections.get(effect.connection)
         if connection is not None:
-            connection.send(effect.parts)
+            if connection.outbox.push(effect.parts):
+                self._unflushed.append(connection.outbox)
+                if len(self._unflushed) == 1:
+                    self.loop.call_soon(self._flush_answers)
         elif effect.connection < 0:
             self._peers.send(effect.connection, effect.parts)
 
-    def unflushed(self, connection: Connection) -> None:
-        """All that arrived together is handled first, and answered together: a write may wake
-        its reader, which costs more than many a request."""
-        if not self._unflushed:
-            self.loop.call_soon(self._flush_answers)
-        self._unflushed.append(connection)
-
     def _flush_answers(self) -> None:
         unflushed, self._unflushed = self._unflushed, []
-        for connection in unflushed:
-            connection.flush()
+        for outbox in unflushed:
+            if outbox.is_open:
+                outbox.flush()
 
     def _close_connection(self, effect: CloseConnection) -> None:
         connection = self._connections.get(effect.connection)
@@ -363,5 +365,4 @@ class ShellListener:
         self.unsent = shell.unsent
         self.connected = shell.connected
         self.received = shell.received
-        self.unflushed = shell.unflushed
         self.disconnected = shell.disconnected

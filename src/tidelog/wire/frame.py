@@ -66,14 +66,19 @@ class FrameReader:
 
     def received(self, count: int) -> Iterator[memoryview]:
         """The frames that became whole with these bytes; DecodeError if the stream is not one."""
+        frame = self.only(count)
+        return self.frames() if frame is None else iter((frame,))
+
+    def only(self, count: int) -> memoryview | None:
+        """The one frame that these bytes are, in the usual case, which needs no loop. Else what
+        they are is for `frames` to tell."""
         self._end += count
         if self._start == 0 and self._end > LENGTH.size and not self.is_held:
             (size,) = LENGTH.unpack_from(self._view)
             if LENGTH.size + size == self._end and size <= self.frame_bytes_max:
-                # One frame and nothing else: the usual case needs no loop.
                 self._start = self._end
-                return iter((self._view[LENGTH.size : self._end],))
-        return self.frames()
+                return self._view[LENGTH.size : self._end]
+        return None
 
     def frames(self) -> Iterator[memoryview]:
         """The whole ones that nobody took yet; no more of them once `is_held` is set."""

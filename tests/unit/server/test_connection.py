@@ -7,6 +7,7 @@ import logging
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -40,19 +41,20 @@ class Answering:
     def disconnected(self, connection: Connection) -> None:
         self.open.remove(connection)
 
-    def unflushed(self, connection: Connection) -> None:
-        asyncio.get_running_loop().call_soon(connection.flush)
+    def _answer(self, connection: Connection, parts: list[Any]) -> None:
+        if connection.outbox.push(parts):
+            asyncio.get_running_loop().call_soon(connection.outbox.flush)
 
     def received(self, connection: Connection, request: Request | SingleProduce) -> bool:
         assert isinstance(request, Request)
         if isinstance(request.message, UnknownVersion):
-            connection.send(encode_response(request, refuse_version(SERVED)))
+            self._answer(connection, encode_response(request, refuse_version(SERVED)))
             return True
         assert isinstance(request.message, HeartbeatRequest)
         generation = request.message.generation_id
         if generation:
             response = HeartbeatResponse(error_code=generation)
-            connection.send(encode_response(request, response))
+            self._answer(connection, encode_response(request, response))
         return True
 
 

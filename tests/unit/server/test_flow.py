@@ -211,10 +211,10 @@ def test_a_slice_that_ended_early_is_hung_up_on_and_nothing_takes_its_place(
         connection, transport = connect(shell)
         file = Zeros(1000 if not is_broken else 5000)
         file.error = OSError("gone") if is_broken else None
-        connection.send([b"whole"])
-        connection.send([b"head", slice_of(file, 5000)])
-        connection.send([b"next"])
-        connection.flush()
+        connection.outbox.push([b"whole"])
+        connection.outbox.push([b"head", slice_of(file, 5000)])
+        connection.outbox.push([b"next"])
+        connection.outbox.flush()
         assert transport.written == b"wholehead"
         assert transport.is_closed
         assert connection.unsent_bytes == 0
@@ -229,8 +229,8 @@ async def test_of_a_slice_so_much_is_read_as_the_peer_takes() -> None:
     shell, _ = scripted_shell()
     connection, transport = connect(shell)
     size = 10 * READ_BYTES_MAX + 5
-    connection.send([b"head", slice_of(Zeros(size), size), b"tail"])
-    connection.flush()
+    connection.outbox.push([b"head", slice_of(Zeros(size), size), b"tail"])
+    connection.outbox.flush()
     for _ in range(20):
         assert connection.unsent_bytes <= UNSENT_BYTES_MAX + READ_BYTES_MAX
         transport.drain(HUGE)
@@ -337,8 +337,8 @@ async def test_what_waits_in_the_node_counts_too() -> None:
     slow, transport = connect(shell)
     node.rows.bytes = shell.unsent.bytes_max * 3 // 4
     assert shell.unsent.bytes == node.rows.bytes
-    slow.send([bytes(shell.unsent.measured_after_bytes + 1)])
-    slow.flush()
+    slow.outbox.push([bytes(shell.unsent.measured_after_bytes + 1)])
+    slow.outbox.flush()
     assert shell.unsent.is_scarce
     transport.drain(HUGE)
     node.rows.bytes = 0
@@ -350,9 +350,9 @@ async def test_what_waits_in_the_node_counts_too() -> None:
 async def test_a_peer_that_is_gone_costs_nothing() -> None:
     shell, _ = scripted_shell()
     connection, transport = connect(shell)
-    connection.send([bytes(1000)])
-    connection.flush()
-    connection.send([bytes(500)])
+    connection.outbox.push([bytes(1000)])
+    connection.outbox.flush()
+    connection.outbox.push([bytes(500)])
     assert shell.unsent.bytes == 1500
     connection.connection_lost(None)
     # What its transport says now, and for as long as somebody holds it, is no news.
@@ -367,8 +367,8 @@ async def test_a_transport_that_closes_is_told_no_limits() -> None:
     closing, closing_transport = connect(shell)
     slow, slow_transport = connect(shell)
     closing.close("enough")
-    slow.send([bytes(shell.unsent.bytes_max)])
-    slow.flush()
+    slow.outbox.push([bytes(shell.unsent.bytes_max)])
+    slow.outbox.flush()
     assert shell.unsent.is_scarce
     assert closing_transport.high == UNSENT_BYTES_MAX
     assert slow_transport.high == 0

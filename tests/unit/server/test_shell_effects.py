@@ -216,7 +216,8 @@ async def test_a_stop_waits_for_answers_but_not_for_ever() -> None:
 async def test_a_stop_waits_for_slow_readers() -> None:
     shell, _ = scripted_shell()
     connection, transport = connect(shell)
-    connection.send([b"answer"])
+    connection.outbox.push([b"answer"])
+    connection.outbox.flush()
     draining = asyncio.ensure_future(shell.drain(SECONDS_MAX))
     await asyncio.sleep(0.05)
     assert not draining.done()
