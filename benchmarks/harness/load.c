@@ -1,6 +1,6 @@
 /* The load of the broker benchmark, in C because a Python client is slower than the brokers.
  *
- *   load produce BOOTSTRAP TOPIC PARTITIONS RECORD_BYTES RECORDS BATCH_BYTES ACKS LINGER_MS
+ *   load produce BOOTSTRAP TOPIC PARTITIONS RECORD_BYTES RECORDS BATCH_BYTES ACKS LINGER_MS PRODUCERS
  *   load paced   BOOTSTRAP TOPIC PARTITIONS RECORD_BYTES RECORDS RECORDS_A_SECOND ACKS
  *   load blast   ADDRESSES FRAME_FILE FRAMES CONNECTIONS DEPTH SECONDS ERROR_POSITION
  *   load touch   MEGABYTES
@@ -57,7 +57,7 @@ int rd_kafka_poll(rd_kafka_t *, int);
 int rd_kafka_flush(rd_kafka_t *, int);
 int rd_kafka_last_error(void);
 
-enum { CHUNK = 500, FLUSH_MS_MAX = 60000, CONNECTIONS_MAX = 1000, DEPTH_MAX = 64, ANSWER_BYTES_MAX = 4096 };
+enum { CHUNK = 500, PRODUCERS_MAX = 16, FLUSH_MS_MAX = 60000, CONNECTIONS_MAX = 1000, DEPTH_MAX = 64, ANSWER_BYTES_MAX = 4096 };
 
 static _Atomic long failures;
 
@@ -118,9 +118,10 @@ static void count_failure(rd_kafka_t *client, const rd_kafka_message_t *message,
         failures++;
 }
 
-static void produce(char **args) {
+static void *produce_share(void *given) {
+    char **args = given;
     const int partitions = atoi(args[2]), record_bytes = atoi(args[3]);
-    const long records = atol(args[4]);
+    const long records = atol(args[4]) / atoi(args[8]);
     const char *settings[] = {
         "bootstrap.servers", args[0], "batch.size", args[5], "acks", args[6], "linger.ms", args[7],
         "queue.buffering.max.messages", "500000", "queue.buffering.max.kbytes", "500000",
@@ -130,8 +131,7 @@ static void produce(char **args) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, args[1], NULL);
     char *payload = malloc(record_bytes);
     memset(payload, 'x', record_bytes);
-    static rd_kafka_message_t chunk[CHUNK];
-    const int64_t started = now_ns();
+    rd_kafka_message_t chunk[CHUNK];
     long sent = 0;
     for (int partition = 0; sent < records; partition = (partition + 1) % partitions) {
         long count = records - sent < CHUNK ? records - sent : CHUNK;
@@ -144,8 +144,22 @@ static void produce(char **args) {
     }
     if (rd_kafka_flush(client, FLUSH_MS_MAX))
         failures++;
+    return NULL;
+}
+
+/* A producer has one thread that sends to a broker: with a single one it is that thread which is measured. */
+static void produce(char **args) {
+    const int producers = atoi(args[8]);
+    pthread_t threads[PRODUCERS_MAX];
+    if (producers < 1 || producers > PRODUCERS_MAX)
+        die("too many producers");
+    const int64_t started = now_ns();
+    for (int i = 0; i < producers; i++)
+        pthread_create(&threads[i], NULL, produce_share, args);
+    for (int i = 0; i < producers; i++)
+        pthread_join(threads[i], NULL);
     printf("{\"seconds\": %.6f, \"records\": %ld, \"failures\": %ld, \"cpu_seconds\": %.3f}\n",
-           (now_ns() - started) / 1e9, records, (long)failures, cpu_seconds());
+           (now_ns() - started) / 1e9, atol(args[4]) / producers * producers, (long)failures, cpu_seconds());
 }
 
 static void note_latency(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
@@ -341,7 +355,7 @@ int main(int count, char **args) {
         const char *name;
         int count;
         void (*run)(char **);
-    } commands[] = {{"produce", 8, produce}, {"paced", 7, paced}, {"blast", 7, blast}, {"touch", 1, touch}};
+    } commands[] = {{"produce", 9, produce}, {"paced", 7, paced}, {"blast", 7, blast}, {"touch", 1, touch}};
     for (size_t i = 0; count > 1 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(args[1], commands[i].name) && count - 2 == commands[i].count) {
             commands[i].run(args + 2);
