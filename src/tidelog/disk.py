@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.env import AlreadyLocked, DiskFull, DiskUsage
@@ -57,15 +57,13 @@ class RealFile:
     def __repr__(self) -> str:
         return f"RealFile({self.path!r})"
 
-    def append(self, parts: Sequence[Buffer], /) -> None:
+    def append(self, content: Buffer, /) -> None:
         size = self.size
-        wanted = 0
-        for part in parts:
-            wanted += len(part)  # type: ignore[arg-type]
+        wanted = len(content)  # type: ignore[arg-type] # bytes, or a view of them
         try:
-            written = os.pwritev(self._fd, parts, size)
+            written = os.pwrite(self._fd, content, size)
             if written != wanted:
-                self._append_rest(b"".join(parts), written)
+                self._append_rest(bytes(content), written)
         except OSError as error:
             # Readers go by our size, but recovery would find the part that was written.
             with _named(self.path):
@@ -174,7 +172,7 @@ class RealDisk:
         file = self.open(temporary)
         try:
             file.truncate(0)
-            file.append((content,))
+            file.append(content)
             file.flush()
         finally:
             file.close()

@@ -3,7 +3,6 @@ server passes the real ones (disk.py), the simulator its own (sim/disk.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ class File(Protocol):
     def size(self) -> int:
         """Kept, not asked of the operating system."""
 
-    def append(self, parts: Sequence[Buffer], /) -> None:
-        """One gathered write of all parts at the end, or nothing: raises DiskFull or OSError
-        after what was written in part has been cut off again."""
+    def append(self, content: Buffer, /) -> None:
+        """One write at the end, or nothing: raises DiskFull or OSError after what was written
+        in part has been cut off again."""
 
     def read(self, position: int, size: int, /) -> bytes:
         """Shorter only at the end of the file."""

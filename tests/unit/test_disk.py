@@ -31,13 +31,14 @@ def folder(disk, tmp_path) -> str:
 def test_files(disk, folder):
     file = disk.open(f"{folder}/a")
     assert file.size == 0
-    file.append((b"one", memoryview(b"two"), bytearray(b"three")))
+    for content in (b"one", memoryview(b"two"), bytearray(b"three")):
+        file.append(content)
     assert file.size == 11
     assert file.read(3, 3) == b"two"
     assert file.read(6, 100) == b"three"
     assert file.read(50, 1) == b""
     file.truncate(4)
-    file.append((b"!",))
+    file.append(b"!")
     file.flush()
     file.close()
     assert disk.open(f"{folder}/a").size == 5
@@ -156,26 +157,27 @@ def test_a_lock_of_another_process(tmp_path):
 
 def test_a_short_write_is_continued(tmp_path, monkeypatch):
     file = RealDisk().open(f"{tmp_path}/a")
-    file.append((b"begin ",))
-    write = os.pwritev
-    monkeypatch.setattr("os.pwritev", lambda fd, parts, at: write(fd, [b"".join(parts)[:4]], at))
-    file.append((b"ab", b"cdef", b"g"))
+    file.append(b"begin ")
+    write = os.pwrite
+    monkeypatch.setattr("os.pwrite", lambda fd, content, at: write(fd, content[:4], at))
+    file.append(memoryview(b"abcdefg"))
     assert file.read(0, 99) == b"begin abcdefg"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_failed_write_is_cut_back(tmp_path, monkeypatch, code):
     file = RealDisk().open(f"{tmp_path}/a")
-    file.append((b"begin",))
-    write = os.pwritev
+    file.append(b"begin")
+    write = os.pwrite
 
-    def fail(fd, content, at):
-        raise OSError(code, "no")
+    def write_four_bytes_in_all(fd, content, at):
+        if at > len(b"begin"):
+            raise OSError(code, "no")
+        return write(fd, content[:4], at)
 
-    monkeypatch.setattr("os.pwritev", lambda fd, parts, at: write(fd, [b"".join(parts)[:4]], at))
-    monkeypatch.setattr("os.pwrite", fail)
+    monkeypatch.setattr("os.pwrite", write_four_bytes_in_all)
     with pytest.raises(OSError if code == errno.EIO else DiskFull):
-        file.append((b"lost bytes",))
+        file.append(b"lost bytes")
     assert os.path.getsize(f"{tmp_path}/a") == file.size == 5  # noqa: PTH202
 
 

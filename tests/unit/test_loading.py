@@ -174,7 +174,7 @@ def test_records_of_a_newer_version_are_refused_in_one_line() -> None:
     builder.append(None, bytes((1, 99, 0)), timestamp=0)
     end_offset = cluster.broker.metadata.log.log_end_offset
     batch = builder.build(base_offset=end_offset, partition_leader_epoch=1)
-    cluster.shell.disk.open(LOG).append((batch,))
+    cluster.shell.disk.open(LOG).append(batch)
     with pytest.raises(CannotLoad, match="record type 99 is unknown"):
         cluster.start()
 

@@ -459,7 +459,7 @@ def damage(cluster: Cluster, path: str) -> None:
     content = bytearray(file.read(0, file.size))
     content[len(content) // 2] ^= 1
     file.truncate(0)
-    file.append((content,))
+    file.append(content)
 
 
 @pytest.fixture
@@ -542,7 +542,7 @@ def tear_batch(cluster: Cluster, path: str, position: int = 8) -> None:
     content = bytearray(file.read(0, file.size))
     content[position : position + 4] = b"\x7f\xff\xff\xff"
     file.truncate(0)
-    file.append((content,))
+    file.append(content)
 
 
 @pytest.fixture

@@ -44,10 +44,11 @@ class OffsetIndex:
         """Then the segment is rolled."""
         return len(self.last_offsets) >= self.entries_max
 
-    def append(self, relative_offset: int, position: int) -> None:
-        """For the batch that ends with this offset."""
+    def append(self, relative_offset: int, position: int) -> bool:
+        """For the batch that ends with this offset. Whether the index is full then."""
         self.last_offsets.append(relative_offset)
         self.positions.append(position)
+        return len(self.last_offsets) >= self.entries_max
 
     def position_at_or_below(self, relative_offset: int) -> int:
         """Where to begin to look for an offset."""
@@ -106,14 +107,12 @@ class TimeIndex:
         return len(self.timestamps) >= self.entries_max - 1
 
     def maybe_append(self, timestamp: int, relative_offset: int) -> bool:
-        """Only a new maximum gets an entry."""
-        if self.timestamps and timestamp <= self.timestamps[-1]:
-            return False
-        if timestamp < 0:
-            return False
-        self.timestamps.append(timestamp)
-        self.offsets.append(relative_offset)
-        return True
+        """Only a new maximum gets an entry. Whether the index is full then."""
+        timestamps = self.timestamps
+        if timestamp >= 0 and not (timestamps and timestamp <= timestamps[-1]):
+            timestamps.append(timestamp)
+            self.offsets.append(relative_offset)
+        return len(timestamps) >= self.entries_max - 1
 
     def last(self) -> TimeEntry | None:
         """The greatest timestamp that has an entry."""
@@ -157,7 +156,7 @@ def write_index(disk: Disk, path: str, index: OffsetIndex | TimeIndex) -> File:
     if file.size > kept * entry_size:
         file.truncate(kept * entry_size)
     if kept < len(index):
-        file.append((index.to_bytes(kept),))
+        file.append(index.to_bytes(kept))
     index.written = len(index)
     return file
 

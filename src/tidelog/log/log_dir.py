@@ -204,7 +204,7 @@ class LogDir:
         self.disk.make_directory(path)
         file = self.disk.open(f"{path}/{PARTITION_METADATA}")
         file.truncate(0)
-        file.append((format_partition_metadata(topic_id),))
+        file.append(format_partition_metadata(topic_id))
         log = load(
             self.disk, path, config, is_clean=False, recovery_point=0, log_start_offset=0, now=now
         )

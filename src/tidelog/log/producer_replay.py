@@ -79,7 +79,7 @@ def store_snapshot(disk: Disk, directory: str, offset: Offset, producers: Produc
     file = disk.open(path)
     try:
         file.truncate(0)
-        file.append((write_snapshot(producers),))
+        file.append(write_snapshot(producers))
     except DiskFull:
         disk.remove(path)
         raise

@@ -103,13 +103,13 @@ class Producer:
 class ProducerStates:
     """All producers of a log."""
 
-    __slots__ = ("_open", "_producers", "_unreplicated")
+    __slots__ = ("_open", "_producers", "unreplicated")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open: dict[Offset, int] = {}
         """First offset of an open transaction -> its producer, in the order of offsets."""
-        self._unreplicated: list[CompletedTransaction] = []
+        self.unreplicated: list[CompletedTransaction] = []
         """Completed, but the marker is not yet below the high watermark: still unstable."""
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class ProducerStates:
         """Nothing is known any more."""
         self._producers.clear()
         self._open.clear()
-        self._unreplicated.clear()
+        self.unreplicated.clear()
 
     def check(self, batch: SequencedBatch) -> KnownBatch | ErrorCode | None:
         """May this client's batch be appended? The known batch if it is a retry, the error if
@@ -209,7 +209,7 @@ class ProducerStates:
             return None
         del self._open[first_offset]
         completed = CompletedTransaction(producer_id, first_offset, offset, is_aborted)
-        self._unreplicated.append(completed)
+        self.unreplicated.append(completed)
         return completed
 
     def last_stable_offset(self, completed: CompletedTransaction) -> Offset:
@@ -220,15 +220,15 @@ class ProducerStates:
     def first_unstable_offset(self) -> Offset | None:
         """Of the first transaction that is open, or whose marker may still be lost."""
         first = next(iter(self._open), None)
-        if self._unreplicated:
-            least = min(completed.first_offset for completed in self._unreplicated)
+        if self.unreplicated:
+            least = min(completed.first_offset for completed in self.unreplicated)
             return least if first is None else min(first, least)
         return first
 
     def high_watermark_advanced(self, high_watermark: Offset) -> None:
         """Markers below it cannot be lost."""
-        if self._unreplicated:
-            self._unreplicated = [c for c in self._unreplicated if c.last_offset >= high_watermark]
+        if self.unreplicated:
+            self.unreplicated = [c for c in self.unreplicated if c.last_offset >= high_watermark]
 
     def expire(self, wall_ms: int, expiration_ms: int) -> None:
         """Forget those that have been idle for long, but no open transaction."""

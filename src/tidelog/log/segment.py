@@ -161,7 +161,7 @@ class Segment:
         """One batch."""
         position = self.size
         assert self._file is not None
-        self._file.append((data,))
+        self._file.append(data)
         self.size = position + size
         self.add(position, size, last_offset, max_timestamp)
 
@@ -169,7 +169,7 @@ class Segment:
         """Several batches that lie one after the other, in one write."""
         position = self.size
         assert self._file is not None
-        self._file.append((data,))
+        self._file.append(data)
         self.size = position + len(data)
         for batch in batches:
             size = batch.size
@@ -185,10 +185,11 @@ class Segment:
         if position == 0:
             self.first_timestamp = max_timestamp
         if self.bytes_since_index_entry > self.config.index_interval_bytes:
-            self.offset_index.append(last_offset - self.base_offset, position)
-            self.index_time()
+            by_offset, by_time = self.offset_index, self.time_index
+            is_full = by_offset.append(last_offset - self.base_offset, position)
+            relative_offset = self.max_timestamp_offset - self.base_offset
+            self.is_full = by_time.maybe_append(self.max_timestamp, relative_offset) or is_full
             self.bytes_since_index_entry = size
-            self.look_for_room()
         else:
             self.bytes_since_index_entry += size
         recent = self.recent_last_offsets
@@ -199,7 +200,7 @@ class Segment:
             del recent[:half], self.recent_positions[:half]
 
     def index_time(self) -> None:
-        """The greatest timestamp so far gets an entry; also when no batch is to follow."""
+        """The greatest timestamp so far gets an entry, though no batch is to follow."""
         relative_offset = self.max_timestamp_offset - self.base_offset
         self.time_index.maybe_append(self.max_timestamp, relative_offset)
 

@@ -49,5 +49,5 @@ def write_txn_index(disk: Disk, path: str, entries: list[AbortedTransaction], wr
         file.truncate(0)
         written = 0
     if written < len(entries):
-        file.append((write_entries(entries[written:]),))
+        file.append(write_entries(entries[written:]))
     return file

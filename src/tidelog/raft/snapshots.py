@@ -74,7 +74,7 @@ class Part:
 
     def append(self, data: Buffer) -> None:
         """Raises DiskFull, OSError."""
-        self._file.append((data,))
+        self._file.append(data)
 
     def finish(self) -> FinishSnapshot:
         """What is left to do; afterwards the snapshots have one more."""

@@ -227,7 +227,8 @@ class Partition:
         appended = log.append_checked(batch, batch.records, *times, self.leader_epoch, now)
         if isinstance(appended, Appended) and not appended.is_duplicate:
             self.high_watermark = end_offset = log.log_end_offset
-            log.producers.high_watermark_advanced(end_offset)
+            if log.producers.unreplicated:
+                log.producers.high_watermark_advanced(end_offset)
             if self.watchers:
                 self._tell_readers()
         return appended

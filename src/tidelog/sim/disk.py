@@ -8,7 +8,7 @@ of the later changes a first part in the order in which they were made, as a jou
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.env import AlreadyLocked, DiskFull, DiskUsage
@@ -85,9 +85,9 @@ class SimulatedFile:
     def size(self) -> int:
         return len(self._inode.content)
 
-    def append(self, parts: Sequence[Buffer], /) -> None:
+    def append(self, appended: Buffer, /) -> None:
         assert self._is_open
-        content = b"".join(parts)
+        content = bytes(appended)
         self._disk.begin("append", self.path, lambda cut: self._append(content[:cut]))
         if self._disk.is_limited and len(content) > self._disk.free_bytes:
             raise DiskFull(f"{self.path}: no room for {len(content)} bytes")
@@ -354,7 +354,7 @@ class SimulatedDisk:
         temporary = f"{path}.tmp"
         file = self.open(temporary)
         file.truncate(0)
-        file.append((content,))
+        file.append(content)
         file.flush()
         self.rename(temporary, path)
         self.flush_directory(path.rpartition("/")[0])

@@ -127,7 +127,7 @@ def test_damage_takes_one_partition_offline_and_no_other(directory):
     content = bytearray(file.read(0, file.size))
     content[80] ^= 1
     file.truncate(0)
-    file.append((content,))
+    file.append(content)
     disk = directory.disk.copy()
     again = opened(disk)
     assert sorted(again.logs) == [("a", 3), ("d", 3)]

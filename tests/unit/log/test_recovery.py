@@ -66,7 +66,7 @@ def damage(disk, name: str, position: int, content: bytes, path: str = PATH) -> 
     file = disk.open(f"{path}/{name}")
     rest = file.read(position + len(content), file.size)
     file.truncate(position)
-    file.append((content, rest))
+    file.append(content + rest)
 
 
 def last_log(log) -> str:
@@ -109,7 +109,7 @@ def test_a_torn_tail_is_cut_scenario_16(tail):
     disk = log.disk.copy()
     extra = bytes(built(3))
     piece = {"torn": extra[:-1], "zeros": bytes(300), "garbage": b"\x07" * 90, "header": extra[:30]}
-    disk.open(f"{PATH}/{last_log(log)}").append((piece[tail],))
+    disk.open(f"{PATH}/{last_log(log)}").append(piece[tail])
     again = open_log(disk, SMALL, recovery_point=log.log_end_offset)
     assert state(again) == before
 
@@ -119,7 +119,7 @@ def test_a_torn_tail_under_the_clean_marker_is_cut_too(tail):
     log = sample()
     before = state(log)
     log.close(NOW)
-    log.disk.open(f"{PATH}/{last_log(log)}").append((tail,))
+    log.disk.open(f"{PATH}/{last_log(log)}").append(tail)
     again = open_log(log.disk, SMALL, is_clean=True, recovery_point=log.recovery_point)
     assert state(again) == before
 
@@ -185,7 +185,7 @@ def test_a_batch_in_a_value_is_not_taken_for_one_of_the_log():
     append(log, built(5))
     disk = log.disk.copy()
     outer = built(1, value=bytes(built(1)) + b"x" * 50)
-    disk.open(f"{PATH}/{0:020d}.log").append((outer[:-20],))
+    disk.open(f"{PATH}/{0:020d}.log").append(outer[:-20])
     assert open_log(disk).log_end_offset == 5
 
 
@@ -249,7 +249,7 @@ def test_a_padded_index_is_read_up_to_its_end():
     log = sample()
     log.close(NOW)
     for kind in ("index", "timeindex"):
-        log.disk.open(f"{PATH}/{bases(log)[-1]:020d}.{kind}").append((bytes(120),))
+        log.disk.open(f"{PATH}/{bases(log)[-1]:020d}.{kind}").append(bytes(120))
     before = bases(log)
     again = open_log(log.disk, SMALL, is_clean=True)
     assert state(again) == state(log)
@@ -271,7 +271,7 @@ def test_interrupted_compactions_scenario_20():
         for kind in ("log", "index", "timeindex"):
             content = merged if kind == "log" else b""
             suffix = ".cleaned" if step == 2 and kind == "timeindex" else state_of
-            disk.open(f"{PATH}/{old[0]}.{kind}{suffix}").append((content,))
+            disk.open(f"{PATH}/{old[0]}.{kind}{suffix}").append(content)
         if step >= 4:
             for name in old:
                 for kind in ("log", "index", "timeindex"):
@@ -292,8 +292,8 @@ def test_interrupted_compactions_scenario_20():
 def test_a_swap_behind_a_cleaned_file_is_discarded_scenario_21():
     log = sample()
     log.close(NOW)
-    log.disk.open(f"{PATH}/{0:020d}.log.cleaned").append((b"x",))
-    log.disk.open(f"{PATH}/{27:020d}.log.swap").append((b"x",))
+    log.disk.open(f"{PATH}/{0:020d}.log.cleaned").append(b"x")
+    log.disk.open(f"{PATH}/{27:020d}.log.swap").append(b"x")
     again = open_log(log.disk, SMALL, is_clean=True, recovery_point=log.recovery_point)
     assert contents(again) == contents(log)
 
@@ -335,7 +335,7 @@ def test_a_lost_epoch_file_is_rebuilt_from_the_batches(content, is_clean):
     path = f"{PATH}/leader-epoch-checkpoint"
     log.disk.remove(path)
     if content is not None:
-        log.disk.open(path).append((content,))
+        log.disk.open(path).append(content)
     again = open_log(log.disk, SMALL, is_clean=is_clean, recovery_point=log.recovery_point)
     assert again.leader_epochs.entries() == log.leader_epochs.entries()
 

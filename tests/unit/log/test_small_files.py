@@ -173,10 +173,12 @@ class TestIndexes:
 
     def test_time_entries_rise(self):
         index = TimeIndex(100)
-        assert index.maybe_append(50, 3)
-        assert not index.maybe_append(50, 4)
-        assert not TimeIndex(100).maybe_append(-1, 0)
-        assert index.maybe_append(51, 9)
+        for timestamp, offset in ((50, 3), (50, 4), (-1, 5), (51, 9)):
+            index.maybe_append(timestamp, offset)
+        assert list(zip(index.timestamps, index.offsets, strict=True)) == [(50, 3), (51, 9)]
+        empty = TimeIndex(100)
+        empty.maybe_append(-1, 0)
+        assert empty.last() is None
         again = TimeIndex(100)
         again.load(index.to_bytes() + bytes(24))
         assert again.last() == (51, 9)

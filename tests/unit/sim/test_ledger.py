@@ -154,7 +154,7 @@ def test_what_survives_is_read_up_to_the_first_flaw() -> None:
         for _ in range(2):
             builder = BatchBuilder()
             builder.append(b"k", b"v")
-            file.append((builder.build(base_offset=offset, partition_leader_epoch=3),))
+            file.append(builder.build(base_offset=offset, partition_leader_epoch=3))
             offset += 1
     assert [one.base_offset for one in surviving(disk, "d").entries] == [0, 1, 2, 3]
     file = disk.open("d/00000000000000000002.log")

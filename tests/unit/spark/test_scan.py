@@ -92,7 +92,7 @@ def test_nothing_is_written_and_a_directory_may_be_read_only(tmp_path):
     assert contents(tmp_path) == before
     disk, some = ReadOnlyDisk(), str(logs_of(tmp_path)[0])
     changes: list[Callable[[], object]] = [
-        lambda: disk.open(some).append([b"x"]),
+        lambda: disk.open(some).append(b"x"),
         lambda: disk.replace(some, b""),
         lambda: disk.remove(some),
         lambda: disk.rename(some, f"{some}.x"),
