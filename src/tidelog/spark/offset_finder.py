@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tidelog.client import BrokerError, Client, ClientError, TopicPartition
-from tidelog.client.fetch import FetchLimits, fetch
+from tidelog.client.fetch import Fetched, FetchLimits, fetch
 from tidelog.client.offsets import EARLIEST, LATEST, NOT_FOUND, list_offsets
 from tidelog.client.topics import DescribedTopic, describe_topics, list_topics
 from tidelog.errors import ErrorCode
@@ -122,21 +122,40 @@ class OffsetFinder:
         return found
 
     def bytes_per_offset(self, start: PartitionOffsets) -> dict[TopicPartition, float]:
-        """What an offset takes of the log there, compressed as it lies: by the batches at start."""
-        limits = FetchLimits(0, 0, SAMPLE_BYTES * max(len(start), 1), SAMPLE_BYTES)
-        isolation = self.options.isolation
+        """What an offset takes of the log there, compressed as it lies: by the batches at start, or
+        where the log begins if they are gone. Nothing of partitions that have nothing there."""
+        existing = self.partitions() if start else frozenset()
+        places = {p: offset for p, offset in start.items() if p in existing}
+        limits = FetchLimits(0, 0, SAMPLE_BYTES * max(len(places), 1), SAMPLE_BYTES)
 
         def sample(client: Client) -> dict[TopicPartition, float]:
             densities = {}
-            found = client.run(fetch, start, limits=limits, isolation=isolation)
-            for partition, fetched in found.items():
+            for partition, fetched in self._fetch_held(client, places, limits).items():
                 batches = list(fetched.batches(check_crc=False))
                 if batches:
                     offsets = batches[-1].next_offset - batches[0].base_offset
                     densities[partition] = sum(batch.size for batch in batches) / offsets
             return densities
 
-        return self._attempt(sample) if start else {}
+        return self._attempt(sample) if places else {}
+
+    def _fetch_held(
+        self, client: Client, places: PartitionOffsets, limits: FetchLimits
+    ) -> dict[TopicPartition, Fetched]:
+        """One fetch. What retention took is no error here: whether it is one, tasks decide."""
+        isolation = self.options.isolation
+        try:
+            return client.run(fetch, places, limits=limits, isolation=isolation)
+        except BrokerError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+        first, end = (
+            client.run(list_offsets, dict.fromkeys(places, which), isolation=isolation)
+            for which in (EARLIEST, LATEST)
+        )
+        moved = {p: max(offset, first[p].offset) for p, offset in places.items()}
+        held = {p: offset for p, offset in moved.items() if offset < end[p].offset}
+        return client.run(fetch, held, limits=limits, isolation=isolation) if held else {}
 
     def offsets_of_timestamp(
         self, partitions: Iterable[TopicPartition], timestamp: int
