@@ -38,6 +38,16 @@ class NoSuchLog(Exception):
     """There is nothing to scan under this name."""
 
 
+class SegmentChanged(Exception):
+    """A file is not any more what the scan was planned for."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} has changed since the scan was planned: its node has compacted it, or cut off "
+            "its end; scan again, or a copy"
+        )
+
+
 class ReadOnlyDisk(RealDisk):
     """The real files, for those who only look: a node may be running on them, or they may be the
     last copy."""
@@ -124,7 +134,7 @@ class _StatedSegment(Segment):
 
 
 class _BoundedFile(RealFile):
-    """The first bytes of a file: as many as its segment has."""
+    """The first bytes of a file: as many as its segment has, and no fewer."""
 
     __slots__ = ("_segment",)
 
@@ -134,7 +144,11 @@ class _BoundedFile(RealFile):
         super().__init__(path, fd, os.fstat(fd).st_size)
 
     def read(self, position: int, size: int, /) -> bytes:
-        return super().read(position, max(0, min(size, self._segment.size - position)))
+        wanted = max(0, min(size, self._segment.size - position))
+        found = super().read(position, wanted)
+        if len(found) < wanted:
+            raise SegmentChanged(self.path)
+        return found
 
 
 class ScannedLog(NamedTuple):

@@ -14,7 +14,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.walk import SegmentWalk, find_sound_batch
 from tidelog.spark.arrow import ArrowDecoder
 from tidelog.spark.planner import range_lost
-from tidelog.spark.scan_files import LogFile
+from tidelog.spark.scan_files import LogFile, SegmentChanged
 from tidelog.spark.scan_plan import Boundary, ScanRange, sound_batch_at, walk_from
 from tidelog.spark.scan_transactions import TransactionEnds
 from tidelog.types import Offset
@@ -41,7 +41,8 @@ class ScanRules(NamedTuple):
 def read_ranges(
     disk: Disk, ranges: Sequence[ScanRange], rules: ScanRules
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Raises DamagedSegment, IndexLied and FileNotFoundError."""
+    """The rows of one task. Raises DamagedSegment, IndexLied, SegmentChanged and
+    FileNotFoundError."""
     for piece in ranges:
         decoder = ArrowDecoder(piece.partition, rules.columns)
         visibility = _Visibility(disk, piece, rules)
@@ -119,12 +120,15 @@ def _batches(
         walk = walk_from(segment, start)
         for position, batch in walk:
             yield walk, position, batch
+            if walk.next_offset > piece.end.offset:
+                raise SegmentChanged(piece.file.path)  # and the next range would have them again
         if walk.flaw is None:
             break
         if walk.flaw.kind is FlawKind.INCOMPLETE and _is_sound(segment, walk.flaw, file_size):
             raise IndexLied(
                 f"{piece.file.path}: the index says that a batch begins at {piece.end.position}, "
-                "and none does; scan with useIndex=false, and let the node make its indexes anew"
+                "and none does; scan with useIndex=false, and let the node make its indexes anew, "
+                "if it has not compacted the file since the scan was planned"
             )
         damage = DamagedSegment(piece.file.path, walk.flaw.position, walk.flaw.kind.value)
         if fail_on_data_loss:

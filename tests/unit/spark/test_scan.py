@@ -19,10 +19,10 @@ from tidelog.log.results import DamagedSegment
 from tidelog.spark.options import OptionError
 from tidelog.spark.planner import DataLoss
 from tidelog.spark.scan import ScanOptions, plan, scan_options
-from tidelog.spark.scan_files import NoSuchLog, ReadOnlyDisk
+from tidelog.spark.scan_files import NoSuchLog, ReadOnlyDisk, SegmentChanged
 from tidelog.spark.scan_read import IndexLied, read_ranges
 from tidelog.wire import records
-from tidelog.wire.batch import TRANSACTIONAL
+from tidelog.wire.batch import TRANSACTIONAL, BatchWalk
 from tidelog.wire.compression import Compression
 
 SMALL = LogConfig(segment_bytes=8_000, index_interval_bytes=200)
@@ -502,6 +502,49 @@ def test_a_segment_that_retention_took_meanwhile_is_read_or_named(tmp_path, capl
     said = caplog.messages[0]
     piece = ranges[0][0]
     assert f"in offset [0, {piece.end.offset}) for topic partition tides-0: {first} is gone" in said
+
+
+def batches_of(path: Path) -> list[bytes]:
+    content = path.read_bytes()
+    return [content[batch.position : batch.end_position] for batch in BatchWalk(content)]
+
+
+@pytest.mark.parametrize("piece", [{}, PIECE, {"useIndex": "false"}], ids=str)
+@pytest.mark.parametrize("change", ["compacted", "merged", "cut off", "torn"])
+def test_a_segment_that_changed_meanwhile_is_not_read_as_it_was_planned(tmp_path, change, piece):
+    """Neither are rows left out or doubled in silence, nor does a task wait for bytes for ever."""
+    filled(tmp_path)
+    first, second, *_ = logs_of(tmp_path)
+    # As large as the first of the next segment, so that merged ones begin where others did.
+    fewer = [batch for n, batch in enumerate(batches_of(first)) if n != 12]
+    content = {
+        "compacted": b"".join(fewer),
+        "merged": b"".join(fewer) + second.read_bytes(),
+        "cut off": b"".join(batches_of(first)[:-2]),
+        "torn": first.read_bytes()[:-100],
+    }[change]
+    for lenient in ({}, {"failOnDataLoss": "false"}):
+        wanted = options(tmp_path, **piece, **lenient)
+        ranges = plan(wanted)
+        kept = first.read_bytes()
+        first.write_bytes(content)
+        second.rename(f"{second}.deleted")
+        with pytest.raises((SegmentChanged, IndexLied), match="since the scan was planned"):
+            for each in ranges:
+                list(read_ranges(ReadOnlyDisk(), each, wanted.rules))
+        first.write_bytes(kept)
+        Path(f"{second}.deleted").rename(second)
+
+
+def test_a_segment_that_grows_meanwhile_is_read_as_it_was(tmp_path):
+    log = written(tmp_path)
+    append(log, built(5))
+    wanted = options(tmp_path)
+    ranges = plan(wanted)
+    append(log, built(5))
+    rows = [b for r in ranges for b in read_ranges(ReadOnlyDisk(), r, wanted.rules)]
+    assert [offset for batch in rows for offset in batch["offset"].to_pylist()] == list(range(5))
+    log.close(NOW)
 
 
 def test_an_interrupted_compaction_is_read_as_a_start_would_finish_it(tmp_path):
