@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.unit.spark.test_archive import archive, data_files, options
 
+from tidelog.cli import pipeline_progress
 from tidelog.cli.main import tidelog
+from tidelog.cli.pipeline_archive import _Stop
+from tidelog.cli.pipeline_progress import ArchiveProgress
+from tidelog.client import TopicPartition
 from tidelog.spark.pipelines import tasks
+from tidelog.spark.pipelines.archive import Archive, Archived
+from tidelog.spark.pipelines.archive_commit import ArchivedRange, Commit
 from tidelog.spark.pipelines.archive_table import open_table
 from tidelog.spark.pipelines.tasks import reason_of
 
@@ -137,6 +144,49 @@ def test_a_broken_table_is_not(table):
     answer = run("--to", str(table), "--verify")
     assert answer.exit_code == 1
     assert "is no commit of an archive" in answer.output
+
+
+def test_a_terminal_shows_batches_rate_and_lag(monkeypatch, capsys):
+    ticks = iter([0.0, 2.0, 4.0, 5.0])
+    monkeypatch.setattr(pipeline_progress.time, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    a0 = TopicPartition("a", 0)
+    progress = ArchiveProgress(as_json=False)
+    for batch, rows, lag in ((0, 30, 5000), (1, 2000, 7)):
+        found = ArchivedRange(*a0, 0, rows, rows, 0, rows - 1, "f", 1, "")
+        commit = Commit(
+            batch=batch,
+            run="r",
+            isolation="read_committed",
+            written_ms=0,
+            topic_ids={},
+            starts={},
+            ends={a0: 2030},
+            ranges=(found,),
+        )
+        progress.committed(Archived(commit, lag))
+    drawn = capsys.readouterr().err.split("\r\x1b[K")
+    assert drawn == ["", "batch 0, 30 rows, 15/s, lag 5,000", "batch 1, 2,030 rows, 1,000/s, lag 7"]
+    progress.close()
+    assert capsys.readouterr().err == "\r\x1b[K"
+    progress.summarize(commit, "t")
+    said = capsys.readouterr().out
+    assert "archived 2,030 rows in 2 batches and 5.0 s (406/s), lag 7\n" in said
+    assert "t holds a-0 to 2,030" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_waits_for_a_commit_and_for_nothing_else(number):
+    archive = Archive.__new__(Archive)
+    before = signal.getsignal(number)
+    went_on = []
+    for archive.is_committing in (True, False):
+        with pytest.raises(KeyboardInterrupt), _Stop(archive) as stop:
+            signal.raise_signal(number)
+            assert stop.was_asked
+            went_on.append(archive.is_committing)
+    assert went_on == [True]
+    assert signal.getsignal(number) is before
 
 
 def test_what_is_no_archive_is_said(tmp_path):
