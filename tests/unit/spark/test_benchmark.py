@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.spark.__main__ import Report, ratio
-from benchmarks.spark.cases import CASES, RATE, with_yardsticks
+from benchmarks.spark.cases import CASES, OVERHEAD_MAX, RATE, with_yardsticks
 from benchmarks.spark.systems import ON_APACHE, ON_TIDELOG, OURS
 
 READ, SCAN = CASES[:2]
@@ -16,6 +16,35 @@ def speeds(ours: float, apache: float, tidelog: float) -> dict[str, list[float]]
 
 def cells(report: Report) -> list[str]:
     return [str(cell) for column in report.table.columns for cell in column.cells]
+
+
+def test_what_is_promised():
+    """To whoever uses Spark's connector on Apache Kafka today, and on Tidelog."""
+    assert {case.name: tuple(case.floor) for case in CASES} == {
+        "read": (1.6, 1.3),
+        "read-large": (2.0, 1.3),
+        "stream": (1.4, None),
+        "parquet": (0.9, None),
+        "sink": (1.0, None),
+        "scan": (2.0, None),
+        "count": (2.5, None),
+    }
+    assert OVERHEAD_MAX == 2
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_figure_is_shown_for_both_yardsticks_beside_what_was_promised(case):
+    report = Report()
+    report.add(case, speeds(3000, 1000, 500))
+    limits = ["" if floor is None else f"≥ {floor:.1f}" for floor in case.floor]
+    shown = [case.title, "3,000", "1,000", "3.00", limits[0], "500", "6.00", limits[1]]
+    assert cells(report) == shown
+    assert report.exit_code == 0
+    for yardstick, floor in zip((ON_APACHE, ON_TIDELOG), case.floor, strict=True):
+        missed = speeds(3000, 1000, 500) | {yardstick: [3000 / (floor or 0.1) * 1.01]}
+        report = Report()
+        report.add(case, missed)
+        assert report.exit_code == (floor is not None)
 
 
 def test_floors_that_are_met_and_missed():
