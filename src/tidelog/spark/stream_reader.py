@@ -150,11 +150,14 @@ class StreamPlanner:
             )
 
     def _find_latest(self, start: PartitionOffsets) -> PartitionOffsets:
-        if not self._is_available_now:
-            return self.finder.latest(start)
-        if self._target is None:
-            self._target = self.finder.latest(start)
-        return self._target
+        if self._target is not None:
+            return self._target
+        # What was gone already is not waited for again, for every micro-batch.
+        known = {p: start[p] for p in start.keys() & self.latest} if self._has_planned else start
+        found = self.finder.latest(known)
+        if self._is_available_now:
+            self._target = found
+        return found
 
     def _keep_gone(self, start: PartitionOffsets, latest: PartitionOffsets) -> PartitionOffsets:
         """Partitions that are gone stay where they were. Were they left out, and came back (a

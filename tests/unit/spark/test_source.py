@@ -26,6 +26,7 @@ from pyspark_tidelog import DefaultSource
 from tidelog.client import BrokerError, TopicPartition
 from tidelog.client.produce import produce
 from tidelog.client.topics import list_topics
+from tidelog.spark import offset_finder
 from tidelog.spark.limited_stream import LimitedStreamReader
 from tidelog.spark.offset_finder import OffsetFinder
 from tidelog.spark.options import OptionError
@@ -432,6 +433,24 @@ def test_a_deleted_topic_fails_a_stream_or_waits_for_its_return(topics, name):
     with pytest.raises(DataLoss, match="have been deleted and re-created"):
         run(strict, end)
     assert run(lenient, end) == ({name: {"0": 6}}, [(0, 4), (0, 5)]), "never rewinds"
+
+
+def test_a_deleted_topic_is_looked_for_again_but_not_for_every_batch(topics, name, monkeypatch):
+    """A broker may not know it for a moment; a query that goes on without it need not wait."""
+    for topic in (name, f"{name}-kept"):
+        topics.create(topic)
+        topics.fill(topic, range(4))
+    given = {"subscribePattern": f"^{name}", "startingOffsets": "earliest"}
+    reader = stream(topics, **given, failOnDataLoss="false")
+    end, _ = run(reader, reader.initialOffset())
+    topics.delete(name)
+    waits = []
+    monkeypatch.setattr(offset_finder.time, "sleep", waits.append)
+    assert run(reader, end) == (end, [])
+    assert len(waits) == 2, "as fetchOffset.numRetries says"
+    topics.fill(f"{name}-kept", range(4, 6))
+    assert run(reader, end)[1] == [(0, 4), (0, 5)]
+    assert len(waits) == 2
 
 
 def test_a_shorter_topic_of_the_same_name_is_a_loss(topics, name):
