@@ -19,6 +19,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from tests.unit.spark.topics import Topics
 
 from tidelog.client import TopicPartition
+from tidelog.spark import offset_finder
 from tidelog.spark.pipelines import archive_rows, archive_verify
 from tidelog.spark.pipelines.archive import Archive, ArchiveOptions
 from tidelog.spark.pipelines.archive_commit import MalformedCommit, commit_from_json
@@ -351,8 +352,32 @@ def test_what_does_not_fit_the_table_is_refused(topics, tmp_path):
 
     for mode in ("overwrite", "append"):
         write_deltalake(tmp_path / "theirs", pa.table({"a": [1]}), mode=mode)
-    with pytest.raises(NotAnArchive, match="a Delta table of somebody else"):
-        archive(wanted, tmp_path / "theirs", "delta")
+    for _ in range(2):  # nor is it locked by who was refused
+        with pytest.raises(NotAnArchive, match="a Delta table of somebody else"):
+            archive(wanted, tmp_path / "theirs", "delta")
+
+
+def test_what_was_killed_before_its_first_commit_leaves_the_choice_of_the_format(topics, tmp_path):
+    topics.create("choice")
+    topics.fill("choice", range(3))
+    (tmp_path / "t/_tidelog/commits").mkdir(parents=True)
+    (tmp_path / "t/_tidelog/commits/00000000000000000000.json.new").touch()
+    archive(options(topics, "choice"), tmp_path / "t", "delta")
+    assert rows(tmp_path / "t", "delta") == expected(3)
+
+
+def test_topics_of_earlier_runs_are_not_waited_for(topics, tmp_path, kind, monkeypatch):
+    topics.create(f"earlier-{kind}")
+    topics.create(f"later-{kind}")
+    topics.fill(f"earlier-{kind}", range(3))
+    archive(options(topics, f"earlier-{kind}"), tmp_path / "t", kind)
+    waits: list[float] = []
+    monkeypatch.setattr(offset_finder.time, "sleep", waits.append)
+    topics.fill(f"later-{kind}", range(4))
+    archive(options(topics, f"later-{kind}"), tmp_path / "t", kind)
+    assert len(rows(tmp_path / "t", kind)) == 7
+    assert proven(tmp_path / "t") == []
+    assert waits == []
 
 
 @pytest.fixture

@@ -154,7 +154,9 @@ class Archive:
             starts |= self._finder.find(self._strict.starting, "starting")
         else:
             starts |= {partition: earliest[partition] for partition in new}
-        latest = {p: o for p, o in self._finder.latest(known).items() if p in partitions}
+        # Others are of earlier runs, or gone by permission: nobody waits for their return.
+        here = {p: offset for p, offset in known.items() if p in partitions}
+        latest = {p: o for p, o in self._finder.latest(here).items() if p in partitions}
         begin, lost = dict(known), []
         for partition in sorted(latest):
             at = known.get(partition, starts[partition])

@@ -92,10 +92,14 @@ class TableDirectory:
             self.disk.lock(f"{self.path}/{OWN}/lock")
         except AlreadyLocked as error:
             raise CommittedByOther(f"another archive runs on {self.path}: end it first") from error
-        self.recover()  # before the staging of the last run goes, some of which may be committed
-        self._clear_staging()
         directory = f"{self.staging}/{run}"
-        self.disk.make_directory(directory)
+        try:
+            self.recover()  # before the last run's staging goes, some of which may be committed
+            self._clear_staging()
+            self.disk.make_directory(directory)
+        except BaseException:
+            self.disk.unlock(f"{self.path}/{OWN}/lock")
+            raise
         return directory
 
     def end_run(self) -> None:
@@ -214,7 +218,7 @@ def open_table(path: str, kind: str | None) -> Table:
     found = None  # a run that was killed before its first commit leaves the choice
     if DELTA_LOG in names:
         found = "delta"
-    elif disk.names(f"{path}/{COMMITS}"):
+    elif any(name.endswith(".json") for name in disk.names(f"{path}/{COMMITS}")):
         found = "parquet"
     if found is not None and kind is not None and found != kind:
         raise NotAnArchive(f"{path} is an archive in the format {found}, not {kind}")
