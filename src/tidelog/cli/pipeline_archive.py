@@ -189,6 +189,7 @@ def command(verify: bool, **options: Any) -> None:
 def _errors_of_one_line() -> Iterator[None]:
     try:
         from tidelog.env import DiskFull
+        from tidelog.spark.options import OptionError
         from tidelog.spark.pipelines.archive_commit import MalformedCommit
         from tidelog.spark.pipelines.archive_table import (
             CommittedByOther,
@@ -204,6 +205,8 @@ def _errors_of_one_line() -> Iterator[None]:
         ) from None
     try:
         yield
+    except OptionError as error:  # which only the brokers' answers showed
+        raise click.UsageError(_own_words(str(error))) from None
     except DataLoss as error:
         hint = "; --allow-data-loss goes on with what is left"
         raise click.ClickException(error.reason.rstrip(".") + hint) from None

@@ -67,7 +67,8 @@ def verify_archive(wanted: Wanted) -> None:
 
 
 def _compare(table: Table, wanted: Wanted, run: Run, verified: Verified) -> int:
-    from tidelog.client.offsets import EARLIEST, list_offsets
+    from tidelog.client.topics import list_topics
+    from tidelog.spark.offset_finder import OffsetFinder
     from tidelog.spark.pipelines.archive_rows import COLUMNS
     from tidelog.spark.pipelines.archive_verify import compare_with_brokers
 
@@ -77,8 +78,8 @@ def _compare(table: Table, wanted: Wanted, run: Run, verified: Verified) -> int:
     asked = wanted._replace(topic=topics, topic_pattern=None, isolation_level=last.isolation)
     source = replace(asked.source(), columns=COLUMNS)
     with connected(*wanted.connection) as client:
-        listed = client.run(list_offsets, dict.fromkeys(last.ends, EARLIEST))
-        earliest = {partition: found.offset for partition, found in listed.items()}
+        client.run(list_topics)  # whether a broker answers, this client knows soon
+        earliest = OffsetFinder(source).earliest(last.ends)
         count, problems = compare_with_brokers(table, source, earliest, run)
     verified.problems += problems
     return count

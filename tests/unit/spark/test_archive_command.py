@@ -15,6 +15,7 @@ from tidelog.cli.main import tidelog
 from tidelog.cli.pipeline_archive import _Stop
 from tidelog.cli.pipeline_progress import ArchiveProgress
 from tidelog.client import TopicPartition
+from tidelog.client.topics import list_topics
 from tidelog.spark.pipelines import tasks
 from tidelog.spark.pipelines.archive import Archive, Archived
 from tidelog.spark.pipelines.archive_commit import ArchivedRange, Commit
@@ -61,6 +62,24 @@ def test_what_cannot_be_archived_is_said_in_a_line(topics, tmp_path):
     answer = run(*servers, "--topic", "a", "--to", "s3://bucket/table")
     assert answer.exit_code == 2
     assert "driver and executors have mounted" in answer.output
+
+
+def test_what_only_the_brokers_know_to_be_wrong_is_told_what_is_right(topics, tmp_path):
+    topics.create("two", 2)
+    command = ("--bootstrap-server", topics.bootstrap_servers, "--to", str(tmp_path / "t"))
+    answer = run(*command, "--topic", "two", "--starting-offsets", '{"two": {"7": 0}}')
+    assert answer.exit_code == 2
+    said = " ".join(answer.output.split())
+    assert "--starting-offsets must name all partitions that are read" in said
+    assert "Specified: two-7; assigned: two-0, two-1" in said
+    internal = "__consumer_offsets"
+    if internal not in topics.client.run(list_topics):
+        topics.create(internal)
+    answer = run(*command, "--topic", internal)
+    assert answer.exit_code == 2
+    assert f"{internal}: the brokers keep this topic for themselves" in " ".join(
+        answer.output.split()
+    )
 
 
 def test_where_nothing_is_to_be_read_spark_is_not_started(topics, tmp_path, monkeypatch):
@@ -128,6 +147,21 @@ def test_brokers_that_hold_nothing_any_more_prove_nothing(topics, table):
     answer = run("--to", str(table), "--verify", "--against-brokers", *servers)
     assert answer.exit_code == 1
     assert "the brokers hold none of 1 ranges any more: nothing was compared" in answer.output
+
+
+def test_topics_that_the_brokers_have_no_more_are_not_asked_for(topics, tmp_path):
+    names = [f"{kind}-{tmp_path.name}" for kind in ("kept", "dropped")]
+    for name in names:
+        topics.create(name)
+        topics.fill(name, range(10))
+    archive(options(topics, ",".join(names)), tmp_path / "t", "parquet")
+    topics.delete(names[1])
+    servers = ("--bootstrap-server", topics.bootstrap_servers)
+    # Nothing waits for a topic to come back, so that an answer has to come soon.
+    soon = ("--command-property", "default.api.timeout.ms=5000")
+    answer = run("--to", str(tmp_path / "t"), "--verify", "--against-brokers", *servers, *soon)
+    assert answer.exit_code == 0, answer.output
+    assert "1 of 2 ranges equal the brokers'" in answer.output
 
 
 def test_a_broken_table_is_not(table):
