@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -77,11 +79,11 @@ def archive(topics: Topics, topic: str, path: Path, *more: str) -> tuple[str, ..
     return (str(BIN / "tidelog"), "pipeline", "archive", *asked, *more)
 
 
-def finished(process: subprocess.Popen[str]) -> dict[str, object]:
+def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
     """The summary."""
     said, complained = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 0, complained
-    found: dict[str, object] = json.loads(said.splitlines()[-1])
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
     return found
 
 
@@ -91,6 +93,10 @@ def wait_until(condition: Callable[[], object], process: subprocess.Popen[str]) 
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         threading.Event().wait(0.002)
+
+
+def has_commits(path: Path, count: int) -> bool:
+    return len(list(path.glob("_tidelog/commits/*.json"))) >= count
 
 
 def staged(path: Path) -> list[Path]:
@@ -130,22 +136,30 @@ def is_worker(process: int) -> bool:
 
 
 def test_ctrl_c_stops_it_and_it_goes_on_from_there(topics, topic, tmp_path):
+    """As SIGTERM does, by which services are stopped."""
     path = tmp_path / "t"
-    small = ("--max-records-per-file", "200", "--max-records-per-batch", "1000")
+    small = ("--max-records-per-file", "100", "--max-records-per-batch", "500")
     command = archive(topics, topic, path, *small, "--json", "--master", "local[2,4]", *config())
-    with started(*command) as stopped:
-        wait_until(lambda: len(list(path.glob("_tidelog/commits/*.json"))) > 1, stopped)
-        os.killpg(stopped.pid, signal.SIGINT)  # as a terminal does
-        summary = finished(stopped)
-    assert summary["interrupted"] is True
-    assert not (path / "_tidelog/staging").exists()
-    assert proven(path) == []
-    done = len(pq.read_table(path))
-    assert done == summary["rows"] < PARTITIONS * RECORDS
+    done = 0
+    # A terminal tells all processes of the command, a service its first one.
+    for commits, number, tell in ((2, signal.SIGINT, os.killpg), (6, signal.SIGTERM, os.kill)):
+        has_begun = partial(has_commits, path, commits)
+        with started(*command) as stopped:
+            wait_until(has_begun, stopped)
+            tell(stopped.pid, number)
+            summary = finished(stopped)
+        assert summary["interrupted"] is True
+        assert not (path / "_tidelog/staging").exists()
+        assert proven(path) == []
+        assert len(pq.read_table(path)) == done + summary["rows"] < PARTITIONS * RECORDS
+        done += summary["rows"]
     with started(*command, "--once") as resumed:
         assert finished(resumed)["rows"] == PARTITIONS * RECORDS - done
     assert rows(path, "parquet") == expected(*[RECORDS] * PARTITIONS)
-    assert proven(path) == []
+    prove = (str(BIN / "tidelog"), "pipeline", "archive", "--to", str(path), "--verify", "--json")
+    with started(*prove, "--master", "local[2]", *config()) as proving:  # Spark reads the files
+        proof = finished(proving)
+    assert (proof["proven"], proof["rows"]) == (True, PARTITIONS * RECORDS)
 
 
 def test_on_a_cluster_of_processes_an_executor_may_die(topics, topic, tmp_path):
