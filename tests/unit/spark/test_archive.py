@@ -396,6 +396,43 @@ def data_files(path: Path) -> list[Path]:
     return sorted(path.glob("*.parquet"))
 
 
+def test_an_archive_that_goes_on_meanwhile_is_proven(archived, topics, kind, monkeypatch):
+    """A batch is committed between a look at the commits and one at the files."""
+    topic = next(iter(open_table(str(archived), None).commits())).ranges[0].topic
+    table = open_table(str(archived), None)
+    visible = table.visible
+
+    def commit_and_look() -> set[str]:
+        monkeypatch.setattr(table, "visible", visible)
+        topics.fill(topic, range(10, 13))
+        assert archive(options(topics, topic), archived, kind) == 1
+        return visible()
+
+    monkeypatch.setattr(table, "visible", commit_and_look)
+    verified = verify(table)
+    assert (verified.problems, verified.batches, verified.rows) == ([], 3, 23)
+
+
+def test_files_that_a_commit_has_not_moved_yet_are_waited_for_a_while(
+    topics, tmp_path, monkeypatch
+):
+    topics.create("moving")
+    topics.fill("moving", range(10))
+    archive(options(topics, "moving"), tmp_path / "t", "parquet")
+    (path,) = data_files(tmp_path / "t")
+    table = open_table(str(tmp_path / "t"), None)
+    staging = tmp_path / "t/_tidelog/staging" / next(iter(table.commits())).run
+    staging.mkdir(parents=True)
+    path.rename(staging / path.name)
+    waits: list[float] = []
+    monkeypatch.setattr(archive_verify.time, "sleep", waits.append)
+    (problem,) = verify(table).problems
+    assert "is not in the table" in problem
+    assert len(waits) == archive_verify.LOOKS_MAX - 1, "whose archive was killed, stays so"
+    monkeypatch.setattr(archive_verify.time, "sleep", lambda _: (staging / path.name).rename(path))
+    assert verify(table).problems == []
+
+
 def test_a_file_that_is_gone_is_found(archived):
     data_files(archived)[0].unlink()
     (problem,) = proven(archived)

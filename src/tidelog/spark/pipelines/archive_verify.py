@@ -7,6 +7,7 @@ what is there.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,6 +28,9 @@ from tidelog.spark.schema import arrow_schema
 from tidelog.spark.source_options import SourceOptions
 from tidelog.types import Offset
 
+LOOKS_MAX = 10
+LOOK_SECONDS = 0.1
+"""A commit takes less; files that were not moved then were left by a kill."""
 ROWS_AT_ONCE = 64 * 1024
 WINDOW_BYTES = 64 << 20
 """Of rows that have to be sorted, as large as a row group of ours."""
@@ -78,10 +82,9 @@ class _Expected(NamedTuple):
 def verify(table: Table, run: Run = run_here) -> Verified:
     """Read all of the table. Raises NotAnArchive, MalformedCommit."""
     verified = Verified()
-    commits = list(table.commits())
+    commits, visible = _one_moment(table)
     verified.batches = len(commits)
     verified.problems += _chain(commits, verified.coverage)
-    visible = table.visible()
     known = {found.file for commit in commits for found in commit.ranges if found.file}
     others = tuple(sorted(f"{table.path}/{name}" for name in visible - known))
     expected = [
@@ -96,6 +99,25 @@ def verify(table: Table, run: Run = run_here) -> Verified:
     verified.files = len(known)
     verified.size = sum(found.size for commit in commits for found in commit.ranges)
     return verified
+
+
+def _one_moment(table: Table) -> tuple[list[Commit], set[str]]:
+    """Commits and files that belong together, also where an archive goes on meanwhile."""
+    for look in range(LOOKS_MAX):
+        if look:
+            time.sleep(LOOK_SECONDS)
+        commits, visible = list(table.commits()), table.visible()
+        if not commits:
+            break
+        last, newest = commits[-1], table.last_commit()
+        moving = [r.file for r in last.ranges if r.file and _is_staged(table, r.file, last.run)]
+        if not moving and newest is not None and newest.batch == last.batch:
+            break
+    return commits, visible
+
+
+def _is_staged(table: Table, name: str, run: str) -> bool:
+    return table.find(name, run) != f"{table.path}/{name}"
 
 
 def _chain(commits: list[Commit], coverage: dict[TopicPartition, Coverage]) -> Iterator[str]:
