@@ -139,15 +139,15 @@ class Results:
         return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
     def missed(self) -> list[str]:
-        return [
-            figure
-            for figure, limit in self.limits.items()
-            if limit and (judged := self._judged(figure, limit)) and not limit.holds(judged)
-        ]
+        return [figure for figure in self.limits if self._holds(figure) is False]
 
-    def _judged(self, figure: str, limit: Limit) -> float | None:
-        ours = self.values[figure].get(OURS)
-        return self.ratio(figure) if limit.is_ratio else statistics.median(ours) if ours else None
+    def _holds(self, figure: str) -> bool | None:
+        """Whether the limit does; None without one, or without what it is a limit of."""
+        limit, ours = self.limits[figure], self.values[figure].get(OURS)
+        if limit is None or not ours:
+            return None
+        judged = self.ratio(figure) if limit.is_ratio else statistics.median(ours)
+        return None if judged is None else limit.holds(judged)
 
     def table(self) -> Table:
         table = Table("figure", *SYSTEMS, "ratio", "target", "", title="medians of the rounds")
@@ -157,9 +157,7 @@ class Results:
             values = [self.values[figure].get(name) for name in SYSTEMS]
             cells = [f"{statistics.median(v):,.4g}" if v else "–" for v in values]
             ratio = self.ratio(figure)
-            verdict = "ok" if limit and self._judged(figure, limit) else ""
-            if figure in self.missed():
-                verdict = "[bold red]missed"
+            verdict = {True: "ok", False: "[bold red]missed", None: ""}[self._holds(figure)]
             shown_ratio = "–" if ratio is None else f"{ratio:.2f}"
             table.add_row(figure, *cells, shown_ratio, str(limit or ""), verdict)
         return table

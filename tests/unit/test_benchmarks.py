@@ -1,0 +1,100 @@
+"""When the benchmarks of clusters say that a target is met: only if it was measured, and is."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import pytest
+from benchmarks import failover
+from benchmarks.cluster import CLUSTER
+from benchmarks.harness.figures import OURS, THEIRS, Limit, Results, at_least, at_most
+from benchmarks.harness.versus import IDLE, LOADED, START
+
+
+class Named(NamedTuple):
+    name: str
+
+
+def results(limit: Limit, ours: list[float], theirs: list[float]) -> Results:
+    found = Results()
+    found.expect({"figure": limit})
+    for name, values in ((OURS, ours), (THEIRS, theirs)):
+        for value in values:
+            found.note(Named(name), {"figure": value})  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limit", "ours", "theirs", "is_missed"),
+    [
+        (at_least(2), [20.0, 1.0, 30.0], [10.0, 10.0, 10.0], False),
+        (at_least(2), [20.0, 19.0, 1.0], [10.0, 10.0, 10.0], True),
+        (at_least(2), [0.0], [10.0], True),
+        (at_most(0.6), [6.0], [10.0], False),
+        (at_most(0.6), [7.0], [10.0], True),
+        (Limit(0.05, False, is_ratio=False), [0.05], [9.0], False),
+        (Limit(0.05, False, is_ratio=False), [0.06], [9.0], True),
+        (Limit(0.05, False, is_ratio=False), [0.0], [9.0], False),
+    ],
+)
+def test_the_median_of_the_rounds_ratios_counts(limit, ours, theirs, is_missed):
+    assert results(limit, ours, theirs).missed() == (["figure"] if is_missed else [])
+
+
+def test_one_system_alone_is_not_judged_by_a_ratio():
+    found = results(at_least(2), [1.0], [])
+    assert found.missed() == []
+    (verdict,) = found.table().columns[-1].cells
+    assert verdict == ""
+
+
+def test_a_cluster_is_held_to_every_target():
+    limits = {figure: limit for case in CLUSTER.cases for figure, limit in case.limits.items()}
+    held = {figure: (it.value, it.is_least) for figure, it in limits.items() if it is not None}
+    assert held == {
+        "100 B records, 16 KB batches: MB/s": (2, True),
+        "100 B records, 100 KB batches: MB/s": (1.3, True),
+        "100 B records, 1024 KB batches: MB/s": (1.3, True),
+        "1024 B records, 16 KB batches: MB/s": (2, True),
+        "1024 B records, 100 KB batches: MB/s": (1.3, True),
+        "1024 B records, 1024 KB batches: MB/s": (1.3, True),
+        "requests of one record, 50 connections x 1: /s": (1.2, True),
+        "1000 records/s, linger 0: p99 ms": (0.6, False),
+        "900 partitions without traffic: cores": (0.05, False),
+    }
+    assert CLUSTER.start_limit == at_most(1 / 7), START
+    assert CLUSTER.memory_limit == at_most(1 / 6), (IDLE, LOADED)
+    assert CLUSTER.replicas == 3
+
+
+def measured(**changed: list[float]) -> dict[str, list[float]]:
+    """Each target as it may be at most, but for those whose names begin so."""
+    found = {name: [0.0, float(most)] for name, most in failover.TARGETS.items()}
+    for start, values in changed.items():
+        (name,) = [name for name in found if name.startswith(start)]
+        found[name] = values
+    return found
+
+
+def test_the_longest_of_a_fail_over_counts():
+    assert failover.missed(measured()) == []
+    (name,) = failover.missed(measured(restart=[0.1] * 19 + [2.01]))
+    assert name.startswith("restart")
+    assert len(failover.missed(measured(errors=[1.0]))) == 1
+
+
+def test_a_fail_over_that_was_not_measured_is_missed():
+    assert len(failover.missed(measured(restart=[]))) == 1
+    assert len(failover.missed(measured(restart=[math.inf]))) == 1
+
+
+def test_a_record_that_waits_is_seen_although_others_are_acknowledged(monkeypatch):
+    load = object.__new__(failover.Load)
+    load.acked = [(99.5, 0.7), *((100 + tenth / 10, 0.01) for tenth in range(20)), (101.9, 1.5)]
+    load.waiting = {7: 101.8}
+    monkeypatch.setattr(failover.time, "time", lambda: 102.0)
+    assert load.gap(100.0) == pytest.approx(0.1)
+    assert load.wait(100.0) == pytest.approx(1.5)
+    load.waiting = {7: 100.2}
+    assert load.wait(100.0) == pytest.approx(1.8)
