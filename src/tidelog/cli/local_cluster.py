@@ -95,7 +95,7 @@ class LocalCluster:
             for node in self.nodes:
                 served = partial(run, node.config, cluster_id=self._cluster_id)
                 self._running[fork(served, node.log)] = node
-            self._wait_until_ready(say)
+            self._wait_until_ready()
             count = f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}"
             say(f"Tidelog is ready at {self.bootstrap_servers} ({count}, data in {self.data_dir})")
             sys.stdout.flush()
@@ -196,21 +196,18 @@ class LocalCluster:
                 reason = os.strerror(error.errno or 0).lower()
                 raise CannotStart(f"port {port}: {reason}; choose others with --port") from None
 
-    def _wait_until_ready(self, say: Say) -> None:
-        """Until every broker is unfenced and in Metadata."""
+    def _wait_until_ready(self) -> None:
+        """Until every broker is unfenced and in Metadata. One that ends before will never be."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         while not self._is_ready():
-            while True:
-                process_id, status = os.waitpid(-1, os.WNOHANG)
-                if not process_id:
-                    break
-                if len(self._running) == 1:
-                    node = self._running.pop(process_id)
-                    last = _last_line(node.log)
-                    raise CannotStart(f"no node started: {last} (see {node.log})")
-                self._bury(say, (process_id, status))
+            process_id, _ = os.waitpid(-1, os.WNOHANG)
+            if process_id:
+                node = self._running.pop(process_id)
+                last = _last_line(node.log)
+                self._stop(say=lambda line: None)
+                raise CannotStart(f"node {node.node_id} did not start: {last} (see {node.log})")
             if time.monotonic() > deadline:
-                self._stop(say)
+                self._stop(say=lambda line: None)
                 raise CannotStart(
                     f"not every broker served within {READY_SECONDS_MAX} s; see the logs in "
                     f"{self.data_dir}"

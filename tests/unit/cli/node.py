@@ -36,11 +36,16 @@ class Up:
         self.ready = self.process.stdout.readline()
 
     @property
-    def node(self) -> int:
-        """The process id of its node."""
+    def nodes(self) -> list[int]:
+        """The process ids of its nodes."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        (child,) = children.read_text().split()
-        return int(child)
+        return [int(child) for child in children.read_text().split()]
+
+    @property
+    def node(self) -> int:
+        """Of the only one."""
+        (node,) = self.nodes
+        return node
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; the exit code, and what the command said since it was ready."""

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,49 @@ def test_ctrl_c_reaches_the_whole_group_and_stops_it_cleanly(tmp_path):
     assert "stopped cleanly" in (tmp_path / "node-1.log").read_text()
 
 
+@pytest.fixture
+def ports() -> Iterator[int]:
+    """The first of six, for three nodes."""
+    held = Ports(6)
+    yield held.numbers[0]
+    held.release()
+
+
 def test_the_node_ends_with_a_command_that_is_killed(tmp_path):
     with up(tmp_path) as command:
         node = command.node
         command.end(signal.SIGKILL)
         assert ended(node)
+
+
+def test_three_nodes_end_with_a_command_that_is_killed_and_start_again(tmp_path, ports):
+    with up(tmp_path, "--nodes", "3", port=ports) as command:
+        run("topics", "--bootstrap-server", command.servers, "--create", "--topic", "orders")
+        nodes = command.nodes
+        assert len(nodes) == 3
+        command.end(signal.SIGKILL)
+        assert all(map(ended, nodes))
+    with up(tmp_path, "--nodes", "3", port=ports) as again:
+        assert "(3 nodes, " in again.ready
+        listed = run("topics", "--bootstrap-server", again.servers, "--list")
+        assert listed.stdout == "orders\n"
+        assert again.end() == (0, "")
+    for number in (1, 2, 3):
+        said = (tmp_path / f"node-{number}.log").read_text().splitlines()
+        assert "stopped cleanly" in said[-1]
+
+
+def test_of_three_nodes_one_dies_and_the_others_go_on(tmp_path, ports):
+    with up(tmp_path, "--nodes", "3", port=ports) as command:
+        node = command.nodes[0]
+        os.kill(node, signal.SIGKILL)
+        assert command.process.stdout is not None
+        line = command.process.stdout.readline()
+        assert line.startswith(f"node 1 (process {node}) ended with SIGKILL; see ")
+        server = ("--bootstrap-server", f"127.0.0.1:{ports + 2}")
+        created = run("topics", *server, "--create", "--topic", "orders")
+        assert created.stdout == "Created topic orders.\n"
+        assert command.end() == (0, "")
 
 
 def test_a_dead_node_is_told_and_not_restarted(tmp_path):
@@ -88,10 +127,9 @@ def test_configs_reach_the_node(tmp_path):
         assert "retention.ms=7" in described
 
 
-def test_a_consumer_reads_from_the_follower_in_its_rack(tmp_path):
-    ports = Ports(6)
+def test_a_consumer_reads_from_the_follower_in_its_rack(tmp_path, ports):
     arguments = ("--nodes", "3", "--racks", "north,south,east")
-    with up(tmp_path, *arguments, port=ports.numbers[0]) as command:
+    with up(tmp_path, *arguments, port=ports) as command:
         server = ("--bootstrap-server", command.servers)
         run("topics", *server, "--create", "--topic", "t", "--replica-assignment", "1:2:3")
         produced = run("produce", *server, "--topic", "t", stdin="a\nb\n")
@@ -100,7 +138,6 @@ def test_a_consumer_reads_from_the_follower_in_its_rack(tmp_path):
         assert read_from(command.servers, "east") == 3
         assert read_from(command.servers, "north") == 1
         assert read_from(command.servers, "elsewhere") == 1
-    ports.release()
 
 
 def read_from(servers: str, rack: str) -> int:
@@ -174,14 +211,18 @@ def test_a_directory_that_cannot_be_locked_is_one_line(tmp_path):
     assert line == f"Error: {tmp_path / 'node-1'}: Is a directory"
 
 
-def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path):
-    with up(tmp_path) as command:
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path, ports, nodes):
+    """At once: the others cannot make it good, and are stopped."""
+    arguments = ("--nodes", str(nodes))
+    with up(tmp_path, *arguments, port=ports) as command:
         assert command.end() == (0, "")
-    (tmp_path / "node-1" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
-    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(tmp_path))
-    assert line.startswith("Error: no node started: ")
+    directory = tmp_path / f"node-{nodes}"
+    (directory / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
+    line = refused("up", *arguments, "--port", str(ports), "--data-dir", str(tmp_path))
+    assert line.startswith(f"Error: node {nodes} did not start: ")
     assert "tidelog.server" not in line, "time and level are for the log"
-    assert line.endswith(f" (see {tmp_path / 'node-1.log'})")
+    assert line.endswith(f" (see {directory}.log)")
 
 
 @pytest.mark.parametrize("distance", [0, 1])
