@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,9 +115,11 @@ class MixedCluster:
         found = self.metadata(topic).topics[topic].partitions
         return {number: (one.leader, sorted(one.isrs)) for number, one in found.items()}
 
-    def create(self, topic: str, partitions: int) -> None:
-        """Three replicas of each, of which two must have a record; all in sync."""
-        wanted = NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
+    def create(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Those of each partition, of which two must have a record; all are in sync."""
+        placed = [list(one) for one in replicas]
+        configs = {"min.insync.replicas": "2"}
+        wanted = NewTopic(topic, len(placed), replica_assignment=placed, config=configs)
         self.admin.create_topics([wanted])[topic].result(WAIT_SECONDS_MAX)
         self.until_in_sync(topic)
 
