@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from tidelog.client.topics import Results
 
 ACTIONS = ("create", "delete", "describe", "list", "alter")
+ONLY_WITH = {
+    "topic_id": ("describe",),
+    "partitions": ("create", "alter"),
+    "replication_factor": ("create",),
+    "replica_assignment": ("create", "alter"),
+    "if_not_exists": ("create",),
+    "if_exists": ("delete", "describe", "alter"),
+    "exclude_internal": ("describe", "list"),
+    "under_replicated_partitions": ("describe",),
+    "unavailable_partitions": ("describe",),
+    "under_min_isr_partitions": ("describe",),
+    "at_min_isr_partitions": ("describe",),
+    "topics_with_overrides": ("describe",),
+}
+"""As with Kafka's tool: a filter that is ignored would show, or delete, what was not meant."""
 
 
 class Wanted(NamedTuple):
@@ -130,6 +145,10 @@ def _check(action: str, wanted: Wanted) -> None:
         raise click.UsageError("--alter needs --partitions N; for configs see `tidelog configs`")
     if wanted.config and action != "create":
         raise click.UsageError("--config goes with --create; see `tidelog configs` for the rest")
+    for name, actions in ONLY_WITH.items():
+        if getattr(wanted, name) not in (None, False) and action not in actions:
+            listed = " or ".join(f"--{one}" for one in actions)
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with {listed}")
     counts = (wanted.partitions, wanted.replication_factor)
     if action == "create" and wanted.replica_assignment and counts != (None, None):
         raise click.UsageError(

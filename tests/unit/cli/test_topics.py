@@ -223,6 +223,12 @@ def test_fewer_partitions_are_refused_by_the_broker(run):
         (["--create"], "--create needs --topic NAME"),
         (["--alter", "--topic", "orders"], "--alter needs --partitions N"),
         (["--describe", "--config", "a=b"], "--config goes with --create"),
+        (["--list", "--unavailable-partitions"], "--unavailable-partitions goes with --describe"),
+        (["--delete", "--topic", "a", "--at-min-isr-partitions"], "goes with --describe"),
+        (["--list", "--topics-with-overrides"], "--topics-with-overrides goes with --describe"),
+        (["--create", "--topic", "a", "--if-exists"], "--if-exists goes with"),
+        (["--delete", "--topic", "a", "--if-not-exists"], "--if-not-exists goes with --create"),
+        (["--list", "--partitions", "3"], "--partitions goes with --create or --alter"),
         (["--create", "--topic", "a", "--config", "a"], "'a' is not NAME=VALUE"),
         (
             ["--create", "--topic", "a", "--replica-assignment", "1", "--partitions", "1"],
