@@ -83,9 +83,10 @@ class LocalCluster:
 
     def run(self, say: Say) -> int:
         """Until Ctrl-C, SIGTERM or the last node's death; the exit code."""
-        self._claim_directory()
+        self._require_own_directory()
         self._require_unlocked()
         self._require_free_ports()
+        self._claim_directory()
         signal.signal(signal.SIGTERM, _raise_stop)
         signal.signal(signal.SIGINT, _raise_stop)
         try:
@@ -145,11 +146,10 @@ class LocalCluster:
             raise CannotStart(str(error)) from None
         return Node(number, config, data_dir / f"node-{number}.log")
 
-    def _claim_directory(self) -> None:
-        """Make the directory ours, or see that it is ours and of as many nodes."""
+    def _require_own_directory(self) -> None:
+        """It is ours and of as many nodes, or it is empty or not there."""
         marker = self.data_dir / MARKER
         try:
-            self.data_dir.mkdir(parents=True, exist_ok=True)
             if marker.exists():
                 known = parse_properties(marker.read_text("utf-8"))
                 self._cluster_id = known.get("cluster.id")
@@ -159,12 +159,20 @@ class LocalCluster:
                         f"{self.data_dir} holds a cluster of {before} nodes: start it with "
                         f"--nodes {before}, or choose another --data-dir"
                     )
-            elif any(self.data_dir.iterdir()):
+            elif self.data_dir.exists() and any(self.data_dir.iterdir()):
                 raise CannotStart(
                     f"{self.data_dir} is not empty, and `tidelog up` did not make it: "
                     "choose an empty or a new --data-dir"
                 )
-            else:
+        except OSError as error:
+            raise CannotStart(f"{self.data_dir}: {error.strerror}") from None
+
+    def _claim_directory(self) -> None:
+        """Make it ours, when nothing is in the way: one that never started leaves no trace."""
+        marker = self.data_dir / MARKER
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            if not marker.exists():
                 self._cluster_id = format_uuid(random_uuid(random.SystemRandom()))
                 lines = f"nodes={len(self.nodes)}\ncluster.id={self._cluster_id}\n"
                 marker.write_text(lines, "utf-8")

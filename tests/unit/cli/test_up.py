@@ -232,6 +232,7 @@ def test_a_port_in_use_is_named(tmp_path, distance):
         line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
     said = f"port {port + distance}: address already in use; choose others with --port"
     assert line == f"Error: {said}"
+    assert list(tmp_path.iterdir()) == [], "another number of nodes may be the next"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +257,13 @@ def test_a_config_without_meaning_is_told(tmp_path):
     warning, error = answer.stderr.splitlines()
     assert warning == "warning: num.io.threads has no meaning here and is ignored"
     assert f"port {port}" in error
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    where = tmp_path / "file" / "data"
+    line = refused("up", "--port", str(free_ports(2)[0]), "--data-dir", str(where))
+    assert line == f"Error: {where}: Not a directory"
 
 
 def test_ports_must_fit(tmp_path):
