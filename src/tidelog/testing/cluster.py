@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.client import ClientError
 from tidelog.testing.layout import PORTS_A_NODE, Layout
 from tidelog.testing.observer import Observer
 from tidelog.testing.ports import BLOCK, Ports
@@ -28,7 +29,7 @@ LOG_PREFIX = re.compile(r"^\S+ \S+ [A-Z]+ +\S+ ")
 
 
 class ClusterError(Exception):
-    """What cannot be done now, or did not happen in time, and what is known about it."""
+    """What cannot be done, and why. What does not happen in time is a TimeoutError."""
 
 
 class State(Enum):
@@ -224,7 +225,10 @@ class Cluster:
         """Make a topic, and wait until every replica is in sync. By default there are three
         replicas, or as many as there are nodes."""
         factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
-        self._observer().create_topic(topic, partitions, factor, configs or {})
+        try:
+            self._observer().create_topic(topic, partitions, factor, configs or {})
+        except ClientError as error:
+            raise ClusterError(str(error)) from None
         self.wait_isr(topic)
 
     def leader(self, topic: str, partition: int = 0, *, timeout: float = SECONDS_MAX) -> int:
@@ -235,11 +239,10 @@ class Cluster:
         """The node that is the active controller, as soon as one is."""
         return self._observer().controller(timeout)
 
-    def isr(self, topic: str, partition: int = 0) -> set[int]:
+    def isr(self, topic: str, partition: int = 0, *, timeout: float = SECONDS_MAX) -> set[int]:
         """The nodes that are in sync, as their leader knows."""
-        leader = self.leader(topic, partition)
-        (view,) = Observer([self.address(leader)]).views(topic)
-        return set(view[partition].isr)
+        leader = self.leader(topic, partition, timeout=timeout)
+        return Observer([self.address(leader)]).isr(topic, partition, timeout)
 
     def wait_isr(
         self,
@@ -278,7 +281,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 listed = ", ".join(map(str, sorted(wanted)))
                 tails = "; ".join(f"node {node}: {self.last_line(node)}" for node in sorted(wanted))
-                raise ClusterError(f"node {listed} did not serve within {timeout} s: {tails}")
+                raise TimeoutError(f"node {listed} did not serve within {timeout} s: {tails}")
 
     def last_line(self, node: int) -> str:
         """What a node said last, without time, level and logger."""

@@ -72,6 +72,16 @@ class Observer:
 
         return self._until(look, timeout)
 
+    def isr(self, topic: str, partition: int, timeout: float) -> set[int]:
+        """As the first of the nodes knows it."""
+
+        def look() -> tuple[set[int] | None, str]:
+            found = self.views(topic)[0].get(partition)
+            instead = f"there is no partition {topic}-{partition}"
+            return (None if found is None else set(found.isr)), instead
+
+        return self._until(look, timeout)
+
     def controller(self, timeout: float) -> int:
         def look() -> tuple[int | None, str]:
             with Client(self._settings) as client:

@@ -38,7 +38,8 @@ def tidelog_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     from tidelog.testing import Cluster
 
     marker = request.node.get_closest_marker(MARKER)
-    with Cluster(**({} if marker is None else marker.kwargs)) as cluster:
+    args, kwargs = ((), {}) if marker is None else (marker.args, marker.kwargs)
+    with Cluster(*args, **kwargs) as cluster:
         yield cluster
 
 

@@ -142,7 +142,7 @@ def test_connections_that_are_cut_are_made_again(cluster):
 def test_a_broker_that_has_not_caught_up_does_not_listen_to_clients(cluster):
     cluster.kill(1)
     cluster.isolate(1)
-    with pytest.raises(ClusterError, match=r"node 1 did not serve within 1 s"):
+    with pytest.raises(TimeoutError, match=r"node 1 did not serve within 1 s"):
         cluster.start(1, timeout=1)
     host, port = cluster.address(1).split(":")
     with pytest.raises(ConnectionRefusedError):
@@ -159,6 +159,20 @@ def test_waiting_says_what_it_saw(cluster):
         cluster.leader("nope", timeout=0.1)
     with pytest.raises(TimeoutError, match="there is no nope"):
         cluster.wait_isr("nope", timeout=0.1)
+
+
+def test_a_topic_that_cannot_be_made_is_said(cluster):
+    with pytest.raises(ClusterError, match=r"topic t: .*already exists"):
+        cluster.create_topic("t")
+    with pytest.raises(ClusterError, match=r"topic wide: .*replication factor.* 4"):
+        cluster.create_topic("wide", replication_factor=4)
+    with pytest.raises(ClusterError, match=r"topic odd: .*no\.such"):
+        cluster.create_topic("odd", configs={"no.such": "1"})
+
+
+def test_the_isr_of_what_is_not_there_is_said(cluster):
+    with pytest.raises(TimeoutError, match="there is no partition t-9"):
+        cluster.isr("t", 9, timeout=0.1)
 
 
 def test_what_cannot_be_done_is_said(cluster):

@@ -44,13 +44,14 @@ def test_the_page_has_examples() -> None:
 def test_a_test_that_fails_shows_what_its_nodes_said(tmp_path: Path) -> None:
     text = (
         "import pytest\n"
-        "@pytest.mark.tidelog_cluster(nodes=1)\n"
+        "@pytest.mark.tidelog_cluster(1, configs={'num.partitions': '4'})\n"
         "def test_it(tidelog_cluster):\n"
         "    assert tidelog_cluster.nodes == ()\n"
     )
     answer = run(tmp_path, text)
     assert answer.returncode == 1
     assert "tidelog_cluster: node 1" in answer.stdout
+    assert "tidelog_cluster: node 2" not in answer.stdout
     assert "this broker is in service" in answer.stdout
 
 
