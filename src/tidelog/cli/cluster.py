@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import Connection, connected, connection_options
+from tidelog.cli.connect import Connection, connected, controller_options
 from tidelog.cli.subcommands import ConnectedGroup
 
-TITLES = ("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")
-WIDTHS = (10, 4, 10, 10, 10, 15)
-"""At least; a long host or rack makes room for itself."""
+if TYPE_CHECKING:
+    from tidelog.client.admin import DescribedBroker
+
+WIDTHS = {"id": 10, "host": 4, "port": 10, "rack": 10, "state": 10, "endpoint_type": 15}
+"""Of the columns, at least; a long host or rack makes room for itself."""
 
 
 @click.group("cluster", cls=ConnectedGroup)
@@ -20,7 +23,7 @@ def command() -> None:
 
 
 @command.command("cluster-id")
-@connection_options
+@controller_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def cluster_id(connection: Connection, as_json: bool) -> None:
     """Print the cluster's id."""
@@ -32,7 +35,7 @@ def cluster_id(connection: Connection, as_json: bool) -> None:
 
 
 @command.command("unregister")
-@connection_options
+@controller_options
 @click.option("--id", "broker_id", metavar="N", type=int, required=True, help="The broker.")
 def unregister(connection: Connection, broker_id: int) -> None:
     """Forget a broker that does not come back.
@@ -47,51 +50,46 @@ def unregister(connection: Connection, broker_id: int) -> None:
 
 
 @command.command("list-endpoints")
-@connection_options
+@controller_options
 @click.option(
     "--include-fenced-brokers", is_flag=True, help="Also those that are down or starting."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def list_endpoints(connection: Connection, include_fenced_brokers: bool, as_json: bool) -> None:
-    """Show the brokers and where they listen."""
+    """Show the brokers, or the controllers if one of them is asked, and where they listen."""
     from tidelog.client.admin import describe_cluster
 
+    if connection.are_controllers and include_fenced_brokers:
+        raise click.UsageError("--include-fenced-brokers goes with --bootstrap-server")
     with connected(*connection) as client:
         everyone = client.run(describe_cluster).brokers
-    brokers = [one for one in everyone if include_fenced_brokers or not one.is_fenced]
+    nodes = [one for one in everyone if include_fenced_brokers or not one.is_fenced]
+    rows = [_row(one, connection.are_controllers) for one in nodes]
     if as_json:
-        listed = [
-            {
-                "id": one.node_id,
-                "host": one.address.host,
-                "port": one.address.port,
-                "rack": one.rack,
-                "state": _state(one.is_fenced),
-                "endpoint_type": "broker",
-            }
-            for one in brokers
-        ]
-        click.echo(json.dumps(listed, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return
-    rows = [
-        (
-            str(one.node_id),
-            one.address.host,
-            str(one.address.port),
-            one.rack or "null",
-            _state(one.is_fenced),
-            "broker",
-        )
-        for one in brokers
-    ]
-    columns = zip(TITLES, *rows, strict=True)
+    columns = [name for name in WIDTHS if not (connection.are_controllers and name == "state")]
+    table = [[_cell(row[name]) for name in columns] for row in rows]
     widths = [
-        max(least, *(len(cell) for cell in column[1:])) if rows else least
-        for least, column in zip(WIDTHS, columns, strict=True)
+        max([WIDTHS[name], *(len(line[index]) for line in table)])
+        for index, name in enumerate(columns)
     ]
-    for row in (TITLES, *rows):
-        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    for line in ([name.upper() for name in columns], *table):
+        click.echo(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
 
 
-def _state(is_fenced: bool) -> str:
-    return "fenced" if is_fenced else "unfenced"
+def _row(one: DescribedBroker, is_controller: bool) -> dict[str, object]:
+    row: dict[str, object] = {
+        "id": one.node_id,
+        "host": one.address.host,
+        "port": one.address.port,
+        "rack": one.rack,
+    }
+    if not is_controller:
+        row["state"] = "fenced" if one.is_fenced else "unfenced"
+    row["endpoint_type"] = "controller" if is_controller else "broker"
+    return row
+
+
+def _cell(value: object) -> str:
+    return "null" if value is None else str(value)

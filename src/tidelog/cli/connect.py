@@ -31,11 +31,19 @@ BOOTSTRAP_OPTION = click.option(
 )
 
 
+CONTROLLER_OPTION = click.option(
+    "--bootstrap-controller",
+    metavar="HOST:PORT,...",
+    help="Controllers to connect to, in place of brokers.",
+)
+
+
 class Connection(NamedTuple):
     """What the command line says about it."""
 
     bootstrap_server: str
     properties: dict[str, str]
+    are_controllers: bool = False
 
 
 def connection_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -69,9 +77,33 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def controller_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The same, of commands that controllers serve as well."""
+
+    @connection_options
+    @CONTROLLER_OPTION
+    @wraps(function)
+    def command(connection: Connection, bootstrap_controller: str | None, **options: Any) -> None:
+        function(connection=choose(connection, bootstrap_controller), **options)
+
+    return command
+
+
+def choose(connection: Connection, bootstrap_controller: str | None) -> Connection:
+    """To controllers, where they are named."""
+    if bootstrap_controller is None:
+        return connection
+    source = click.get_current_context().get_parameter_source("bootstrap_server")
+    if source is click.core.ParameterSource.COMMANDLINE:
+        raise click.UsageError("name --bootstrap-server or --bootstrap-controller, not both")
+    return Connection(bootstrap_controller, connection.properties, are_controllers=True)
+
+
 @contextmanager
 def connected(
-    bootstrap_server: str, properties: Mapping[str, str] | None = None
+    bootstrap_server: str,
+    properties: Mapping[str, str] | None = None,
+    are_controllers: bool = False,
 ) -> Iterator[Client]:
     """A client for the time of a command; what it raises ends the command with one line."""
     from tidelog.client import (
@@ -85,11 +117,13 @@ def connected(
     try:
         defaults = ClientSettings(
             bootstrap_servers=parse_servers(bootstrap_server),
+            are_controllers=are_controllers,
             client_id="tidelog-cli",
             bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
         )
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
+        hint = f"--bootstrap-{'controller' if are_controllers else 'server'}"
+        raise click.BadParameter(str(error), param_hint=hint) from None
     try:
         settings = settings_from_properties(properties or {}, defaults)
     except ValueError as error:
@@ -108,6 +142,11 @@ def explain(error: ClientError, client: Client) -> str:
     if isinstance(error, ConnectionFailed | TimedOut) and not client.cluster.brokers:
         servers = ",".join(map(str, client.settings.bootstrap_servers))
         cause = error.__cause__ or error
+        if client.settings.are_controllers:
+            return (
+                f"cannot reach a controller at {servers} ({cause}); name another with"
+                " --bootstrap-controller"
+            )
         return (
             f"cannot reach a broker at {servers} ({cause}); "
             "start one with `tidelog up`, or name another with --bootstrap-server"

@@ -51,10 +51,9 @@ class Wanted(NamedTuple):
         from tidelog.spark.options import OptionError
         from tidelog.spark.source_options import stream_options
 
-        servers, properties = self.connection
-        options = {f"kafka.{name}": value for name, value in properties.items()}
+        options = {f"kafka.{name}": value for name, value in self.connection.properties.items()}
         options |= {
-            "kafka.bootstrap.servers": servers,
+            "kafka.bootstrap.servers": self.connection.bootstrap_server,
             "kafka.isolation.level": self.isolation_level,
             "startingOffsets": self.starting_offsets,
             "failOnDataLoss": str(not self.allow_data_loss).lower(),

@@ -10,9 +10,11 @@ import click
 
 from tidelog.cli.connect import (
     BOOTSTRAP_OPTION,
+    CONTROLLER_OPTION,
     Connection,
+    choose,
     connected,
-    connection_options,
+    controller_options,
 )
 from tidelog.cli.subcommands import ConnectedGroup
 
@@ -27,7 +29,7 @@ def command() -> None:
 
 
 @command.command("describe")
-@connection_options
+@controller_options
 @click.option("--status", "view", flag_value="status", help="Who leads, who votes, who lags.")
 @click.option("--replication", "view", flag_value="replication", help="How far each node is.")
 @click.option("--human-readable", is_flag=True, help="With --replication: times as 'so long ago'.")
@@ -52,6 +54,7 @@ def describe(connection: Connection, view: str | None, human_readable: bool, as_
 
 @command.command("add-controller")
 @BOOTSTRAP_OPTION
+@CONTROLLER_OPTION
 @click.option(
     "--command-config",
     metavar="FILE",
@@ -60,16 +63,19 @@ def describe(connection: Connection, view: str | None, human_readable: bool, as_
     help="The server.properties of the controller to add; its directory must be formatted.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-def add_controller(bootstrap_server: str, command_config: Path, dry_run: bool) -> None:
+def add_controller(
+    bootstrap_server: str, bootstrap_controller: str | None, command_config: Path, dry_run: bool
+) -> None:
     """Let a controller vote that runs and observes the quorum.
 
     It was formatted with `tidelog format --no-initial-controllers`.
     """
     from tidelog.client.quorum import add_raft_voter
 
+    connection = choose(Connection(bootstrap_server, {}), bootstrap_controller)
     node_id, cluster_id, directory_id, endpoints = _described(command_config)
     if not dry_run:
-        with connected(bootstrap_server) as client:
+        with connected(*connection) as client:
             client.run(add_raft_voter, node_id, directory_id, endpoints, cluster_id=cluster_id)
     from tidelog.types import format_uuid
 
@@ -104,7 +110,7 @@ def _described(properties: Path) -> tuple[int, str, Uuid, list[VoterEndpoint]]:
 
 
 @command.command("remove-controller")
-@connection_options
+@controller_options
 @click.option("--controller-id", "-i", metavar="N", type=int, required=True, help="The controller.")
 @click.option(
     "--controller-directory-id",

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import click
 
-BEFORE = ("--bootstrap-server", "--bootstrap-servers", "--command-config", "--command-property")
+BEFORE = (
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "--bootstrap-controller",
+    "--command-config",
+    "--command-property",
+)
 
 
 class ConnectedGroup(click.Group):

@@ -13,7 +13,14 @@ from tidelog.client.errors import (
     UnknownBroker,
     UnsupportedByBroker,
 )
-from tidelog.client.routing import Attempts, ask_any, ask_controller_whole, refresh
+from tidelog.client.routing import (
+    BROKERS_ENDPOINT,
+    CONTROLLERS_ENDPOINT,
+    Attempts,
+    ask_any,
+    ask_controller_whole,
+    refresh,
+)
 from tidelog.client.steps import Ask, Steps, exchange
 from tidelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from tidelog.wire.messages.describe_log_dirs import (
@@ -37,7 +44,8 @@ class DescribedBroker(NamedTuple):
 
 
 class DescribedCluster(NamedTuple):
-    """The cluster's brokers; fenced ones only from brokers of Kafka 4.0 or newer."""
+    """The cluster's brokers; fenced ones only from brokers of Kafka 4.0 or newer. Of controllers,
+    the controllers."""
 
     cluster_id: str
     controller_id: int
@@ -47,8 +55,11 @@ class DescribedCluster(NamedTuple):
 def describe_cluster(cluster: Cluster, *, timeout_ms: int | None = None) -> Steps[DescribedCluster]:
     """Who is in the cluster."""
     attempts = Attempts(cluster, timeout_ms)
+    are_controllers = cluster.settings.are_controllers
     request = DescribeClusterRequest(
-        include_cluster_authorized_operations=False, include_fenced_brokers=True
+        include_cluster_authorized_operations=False,
+        endpoint_type=CONTROLLERS_ENDPOINT if are_controllers else BROKERS_ENDPOINT,
+        include_fenced_brokers=not are_controllers,
     )
     while True:
         try:

@@ -11,11 +11,20 @@ from tidelog.client.steps import Ask, Pause, Steps, exchange
 from tidelog.errors import ErrorCode
 from tidelog.types import ZERO_UUID
 from tidelog.wire.declare import Message
-from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tidelog.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from tidelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+)
 
 M = TypeVar("M", bound=Message)
 W = TypeVar("W")
 R = TypeVar("R")
+
+BROKERS_ENDPOINT, CONTROLLERS_ENDPOINT = 1, 2
+"""Of whom DescribeCluster tells; each tells of its own kind."""
 
 LAST_VERSION_WITH_NAMES = 12
 """Of Fetch and of Produce: both name topics by id from version 13 on."""
@@ -130,6 +139,9 @@ def refresh(
     allow_auto_topic_creation: bool = False,
 ) -> Steps[MetadataResponse]:
     """Ask for the brokers and for these topics (None: all of them), and remember the answer."""
+    if cluster.settings.are_controllers:
+        found = yield from _refresh_controllers(cluster, attempts)
+        return found
     wanted = None
     if topics is not None:
         wanted = tuple(MetadataRequestTopic(name=name) for name in sorted(topics))
@@ -145,6 +157,31 @@ def refresh(
         cluster.brokers.clear()
         waiting = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, "the cluster has no live broker yet")
         yield from attempts.again(waiting)
+
+
+def _refresh_controllers(cluster: Cluster, attempts: Attempts) -> Steps[MetadataResponse]:
+    """Controllers know nothing of Metadata; what they say of each other is remembered as it."""
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS_ENDPOINT
+    )
+    while True:
+        answer = yield from ask_any(cluster, request, DescribeClusterResponse, attempts)
+        if answer.error_code:
+            message, about = answer.error_message, "the controllers"
+            yield from attempts.again(BrokerError(answer.error_code, message, about=about))
+            continue
+        controllers = tuple(
+            MetadataResponseBroker(node_id=one.broker_id, host=one.host, port=one.port)
+            for one in answer.brokers
+        )
+        found = MetadataResponse(
+            brokers=controllers,
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
+            topics=(),
+        )
+        cluster.learn(found)
+        return found
 
 
 def learn_topics(

@@ -30,6 +30,9 @@ class ClientSettings:
 
     bootstrap_servers: tuple[Address, ...]
     """Asked in turn for the cluster's brokers, at first and when no broker answers."""
+    are_controllers: bool = False
+    """Whether they are controllers: then these stand in the brokers' place, for what controllers
+    serve."""
     client_id: str = "tidelog"
     timeout_ms: int = 60_000
     """How long an operation may take with all its attempts, unless it is told otherwise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -41,6 +42,7 @@ class CommandCluster(MemoryCluster):
         self.moves: dict[tuple[str, int], OngoingPartitionReassignment] = {}
         self.fenced: set[int] = set()
         self.racks: dict[int, str] = {}
+        self.are_controllers = False
         self.handle(ApiKey.DESCRIBE_CONFIGS, self._describe_configs)
         self.handle(ApiKey.LIST_PARTITION_REASSIGNMENTS, self._list_reassignments)
         self.handle(ApiKey.DESCRIBE_CLUSTER, self._describe_cluster)
@@ -95,6 +97,10 @@ class CommandCluster(MemoryCluster):
         return ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=topics)
 
     def _describe_cluster(self, broker: MemoryBroker, request: Any) -> DescribeClusterResponse:
+        if (request.endpoint_type == 2) is not self.are_controllers:
+            return DescribeClusterResponse(
+                error_code=114, error_message="of another type", cluster_id="", brokers=()
+            )
         brokers = tuple(
             DescribeClusterBroker(
                 broker_id=node_id,
@@ -105,7 +111,15 @@ class CommandCluster(MemoryCluster):
             )
             for node_id, one in self.brokers.items()
         )
-        return DescribeClusterResponse(error_code=0, cluster_id="memory", brokers=brokers)
+        return DescribeClusterResponse(
+            error_code=0, cluster_id="memory", brokers=brokers, controller_id=2
+        )
+
+    def become_controllers(self) -> None:
+        """Nodes that are asked at their controllers' listeners, of which 2 is active."""
+        self.are_controllers = True
+        for broker in self.brokers.values():
+            del broker.served[ApiKey.METADATA]
 
 
 def asked(cluster: MemoryCluster, key: int) -> Any:
@@ -120,7 +134,11 @@ def runner(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, module: str)
     shell.settings = shell.cluster.settings
 
     @contextmanager
-    def connected(*connection: object) -> Iterator[MemoryShell]:
+    def connected(
+        servers: str, properties: object = None, are_controllers: bool = False
+    ) -> Iterator[MemoryShell]:
+        shell.settings = replace(shell.settings, are_controllers=are_controllers)
+        shell.cluster.settings = shell.settings
         try:
             yield shell
         except ClientError as error:

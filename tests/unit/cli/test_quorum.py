@@ -211,6 +211,58 @@ def test_endpoints_are_listed_fenced_ones_if_asked_for(cluster, run):
     assert [(one["id"], one["state"]) for one in listed][2] == (3, "fenced")
 
 
+def test_controllers_are_asked_where_they_are_named(cluster, quorum, run):
+    cluster.become_controllers()
+    to = ("--bootstrap-controller", "broker:1")
+    assert "LeaderId:               1" in quorum(*to, "describe", "--status").output
+    assert cluster.brokers[2].asked(ApiKey.DESCRIBE_QUORUM), "the active one"
+    directory = format_uuid(DIRECTORY)
+    quorum("remove-controller", *to, "-i", "2", "-d", directory)
+    assert asked(cluster, ApiKey.REMOVE_RAFT_VOTER).voter_id == 2
+    assert run("cluster-id", *to).output == "Cluster ID: memory\n"
+    lines = run("list-endpoints", *to).output.splitlines()
+    assert [line.split() for line in lines[:2]] == [
+        ["ID", "HOST", "PORT", "RACK", "ENDPOINT_TYPE"],
+        ["1", "broker", "1", "null", "controller"],
+    ]
+    listed = json.loads(run("list-endpoints", "--json", *to).output)
+    assert (listed[0]["endpoint_type"], "state" in listed[0]) == ("controller", False)
+
+
+def test_a_controller_is_added_by_way_of_controllers(cluster, quorum, properties):
+    cluster.become_controllers()
+    arguments = ["format", "--cluster-id", CLUSTER_ID, "-N", str(properties)]
+    assert CliRunner().invoke(tidelog, arguments).exit_code == 0
+    wish = ("add-controller", "--command-config", str(properties))
+    assert quorum("--bootstrap-controller", "broker:1", *wish).output.startswith("Added ")
+    assert asked(cluster, ApiKey.ADD_RAFT_VOTER).voter_id == 4
+
+
+def test_a_broker_that_is_named_as_a_controller_says_so(run):
+    answer = run("cluster-id", "--bootstrap-controller", "broker:1")
+    assert (answer.exit_code, "of another type" in answer.output) == (1, True)
+
+
+def test_controllers_that_are_gone_are_one_line(cluster, quorum):
+    cluster.alive.clear()
+    answer = quorum("--bootstrap-controller", "broker:1", "describe", "--status")
+    (line,) = answer.output.splitlines()
+    assert line.startswith("Error: cannot reach a controller at ")
+    assert line.endswith("name another with --bootstrap-controller")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["cluster-id", "--bootstrap-server", "h:1"], "not both"),
+        (["list-endpoints", "--include-fenced-brokers"], "goes with --bootstrap-server"),
+    ],
+)
+def test_what_does_not_go_with_controllers_is_exit_code_2(run, arguments, said):
+    answer = run(*arguments, "--bootstrap-controller", "h:2")
+    assert (answer.exit_code, said in answer.output) == (2, True)
+
+
 def test_a_broker_is_forgotten(run):
     assert run("unregister", "--id", "3").output == "Broker 3 is no longer registered.\n"
     answer = run("unregister", "--id", "9")
