@@ -247,7 +247,8 @@ class LocalCluster:
         say(f"node {node.node_id} (process {process_id}) ended with {how}; see {node.log}")
 
     def _stop(self, say: Say) -> int:
-        """Ask the nodes to finish, then insist; a second Ctrl-C insists at once."""
+        """Ask the nodes to finish, then insist; a second Ctrl-C insists at once. Those that are
+        left without a majority are asked again: they would wait for it."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS_MAX
         code = 0
@@ -264,6 +265,8 @@ class LocalCluster:
                     raise Stop
                 else:
                     time.sleep(POLL_SECONDS)
+                    if len(self._running) * 2 <= len(self.nodes):
+                        self._signal(signal.SIGTERM)
             except Stop:
                 self._signal(signal.SIGKILL)
                 deadline = time.monotonic() + STOP_SECONDS_MAX

@@ -29,6 +29,7 @@ GC_ALLOCATIONS = 50_000
 START_POLL_SECONDS = 0.001
 START_POLL_SECONDS_MAX = 0.05
 """A quorum may be away for hours: whoever waits for it shall cost nothing."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAVE_SECONDS_MAX = 15.0
 """What others get to take over in."""
 STOP_SECONDS_MAX = 10.0
@@ -66,7 +67,7 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     for endpoint in of_controllers:
         await _listen(servers[endpoint], endpoint)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, shell.stop)
     # What is alive now lives as long as the process: the collector need not look at it again,
     # nor even once: next to nothing of it is garbage.
@@ -94,11 +95,19 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         server.close()
     await shell.drain(STOP_SECONDS_MAX)
     shell.close()
+    _ignore_signals(loop)
     if not stop_node(node, now()):
         log.warning("stopped; the next start recovers what was not closed cleanly")
         return 1
     log.info("stopped cleanly")
     return 0
+
+
+def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """What is left is done in a moment; with the end of the loop they would be deadly again."""
+    for number in STOP_SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def _metadata_known(broker: Broker, shell: Shell) -> None:

@@ -76,6 +76,7 @@ class Shell:
         self.loop = asyncio.get_running_loop()
         self.stopping: asyncio.Future[str | None] = self.loop.create_future()
         """Resolved when the process should end: None if cleanly, else why not."""
+        self._is_hurried = False
         self._connections: dict[int, Connection] = {}
         self._connection_count = 0
         self._peers = PeerConnections(self.step, self.unsent)
@@ -117,9 +118,13 @@ class Shell:
         self.sweep_idle()
 
     def stop(self) -> None:
-        """Told to: the process ends as soon as what is in flight is answered."""
+        """Told to: the process ends as soon as what is in flight is answered. Told again, it does
+        not wait until others have taken over what this node leads."""
         if not self.stopping.done():
             self.stopping.set_result(None)
+        elif not self._is_hurried:
+            self._is_hurried = True
+            log.info("this node was told to stop again: it does not wait for others")
 
     @property
     def is_busy(self) -> bool:
@@ -134,11 +139,15 @@ class Shell:
         """Hand over what this node leads, serving on meanwhile; then let another controller be
         active, which is known before this one is gone."""
         deadline = self.loop.time() + seconds_max
+
+        def may_wait() -> bool:
+            return not self._is_hurried and self.loop.time() < deadline
+
         self._start_all(self.node.leave(now()))
-        while not self.node.has_left and self.loop.time() < deadline:
+        while not self.node.has_left and may_wait():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
         self._start_all(self.node.resign(now()))
-        while not self.node.has_resigned and self.loop.time() < deadline:
+        while not self.node.has_resigned and may_wait():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     def _start_all(self, effects: list[Effect]) -> None:

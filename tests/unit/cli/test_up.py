@@ -109,6 +109,18 @@ def test_of_three_nodes_one_dies_and_the_others_go_on(tmp_path, ports):
         assert command.end() == (0, "")
 
 
+def test_the_last_node_of_three_waits_for_nobody_to_take_over(tmp_path, ports):
+    with up(tmp_path, "--nodes", "3", port=ports) as command:
+        assert command.process.stdout is not None
+        for node in command.nodes[:2]:
+            os.kill(node, signal.SIGKILL)
+            assert " ended with SIGKILL" in command.process.stdout.readline()
+        assert command.end() == (0, "")
+    said = (tmp_path / "node-3.log").read_text().splitlines()
+    assert any("it does not wait for others" in line for line in said)
+    assert "stopped cleanly" in said[-1]
+
+
 def test_a_dead_node_is_told_and_not_restarted(tmp_path):
     with up(tmp_path) as command:
         node = command.node
