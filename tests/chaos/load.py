@@ -60,6 +60,13 @@ class Writer(threading.Thread):
         """Records of which nothing was heard, when it has ended."""
 
     def run(self) -> None:
+        try:
+            self._run()
+        except (KafkaException, SystemError) as error:
+            # Fatal to the producer: raised by any call, the second where that was in a callback.
+            self._load.complain(f"{self.name} gives up: {error.__cause__ or error}")
+
+    def _run(self) -> None:
         number = 0
         due = time.monotonic()
         while not self._load.is_over.is_set():

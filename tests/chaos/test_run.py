@@ -1,14 +1,17 @@
-"""A short run of what `make chaos` does for longer; and replicas that differ are found."""
+"""A short run of what `make chaos` does for longer; and what it looks for is found."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.nemesis import Nemesis
 from tests.chaos.replicas import differences, out_of_turn
 from tests.chaos.run import Run
 from tests.chaos.sequences import Sequences
+from tidelog.testing import Cluster
 from tidelog.wire.batch_builder import BatchBuilder
 
 SECONDS = 12
@@ -21,6 +24,29 @@ def test_a_cluster_survives_what_happens_to_it(tmp_path: Path) -> None:
     assert run.go(SECONDS) == [], said
     assert run.records > 0
     assert sum(run.rounds.values()) > 2
+
+
+class Forgetful(Cluster):
+    """With disks that keep half of what a node wrote, when it is killed."""
+
+    def kill(self, node: int) -> None:
+        super().kill(node)
+        for path in self.directory.glob(f"node-{node}/chaos*/*.log"):
+            os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.slow
+def test_records_that_are_lost_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def strike(self: Nemesis) -> None:
+        self.cut()  # which takes a while, and harms nobody
+        self.kill_all()
+
+    monkeypatch.setattr(Nemesis, "strike", strike)
+    said: list[str] = []
+    run = Run(tmp_path, seed=1, say=said.append, kind=Forgetful)
+    found = run.go(3)
+    assert any("what was acknowledged is not lost" in line for line in found), (found, said)
+    assert any("gives up" in line for line in found), (found, said)
 
 
 def test_replicas_are_compared_byte_by_byte(tmp_path: Path) -> None:
