@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 MARKER = "cluster.properties"
 """In the data directory: of how many nodes it is, and the id that they were formatted with."""
-READY_SECONDS_MAX = 120
+PATIENCE_SECONDS = 120
+"""After so long somebody who waits for all brokers wants to know that one is missing."""
 STOP_SECONDS_MAX = 30
 POLL_SECONDS = 0.02
+PATIENT_POLL_SECONDS = 1.0
 
 Say = Callable[[str], object]
 
@@ -71,7 +73,8 @@ class LocalCluster:
             raise CannotStart(f"--racks names 1 to {nodes} racks, with commas between")
         if port + 2 * nodes - 1 > 65535:
             raise CannotStart(f"--port {port} leaves no room for {2 * nodes} ports; choose a lower")
-        self.bootstrap_servers = ",".join(f"{HOST}:{port + i}" for i in range(nodes))
+        self.servers = [f"{HOST}:{port + i}" for i in range(nodes)]
+        self.bootstrap_servers = ",".join(self.servers)
         self.data_dir = data_dir
         self._racks = racks
         self.nodes = [
@@ -81,8 +84,9 @@ class LocalCluster:
         self._running: dict[int, Node] = {}
         self._cluster_id: str | None = None
 
-    def run(self, say: Say) -> int:
-        """Until Ctrl-C, SIGTERM or the last node's death; the exit code."""
+    def run(self, announce: Say, say: Say) -> int:
+        """Until Ctrl-C, SIGTERM or the last node's death; the exit code. What is announced is
+        the one line with the address, everything else is said."""
         self._require_own_directory()
         self._require_unlocked()
         self._require_free_ports()
@@ -96,9 +100,10 @@ class LocalCluster:
             for node in self.nodes:
                 served = partial(run, node.config, cluster_id=self._cluster_id)
                 self._running[fork(served, node.log)] = node
-            self._wait_until_ready()
+            self._wait_until_ready(say)
             count = f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}"
-            say(f"Tidelog is ready at {self.bootstrap_servers} ({count}, data in {self.data_dir})")
+            where = f"{self.bootstrap_servers} ({count}, data in {self.data_dir})"
+            announce(f"Tidelog is ready at {where}")
             sys.stdout.flush()
             while self._running:
                 self._bury(say, os.waitpid(-1, 0))
@@ -204,30 +209,39 @@ class LocalCluster:
                 reason = os.strerror(error.errno or 0).lower()
                 raise CannotStart(f"port {port}: {reason}; choose others with --port") from None
 
-    def _wait_until_ready(self) -> None:
-        """Until every broker is unfenced and in Metadata. One that ends before will never be."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
+    def _wait_until_ready(self, say: Say) -> None:
+        """Until every broker is unfenced and in the Metadata of each. One that died is told, and
+        so is a long wait; the others serve all the while."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        pause = POLL_SECONDS
         while not self._is_ready():
-            process_id, _ = os.waitpid(-1, os.WNOHANG)
-            if process_id:
-                node = self._running.pop(process_id)
-                last = _last_line(node.log)
-                self._stop(say=lambda line: None)
-                raise CannotStart(f"node {node.node_id} did not start: {last} (see {node.log})")
-            if time.monotonic() > deadline:
-                self._stop(say=lambda line: None)
-                raise CannotStart(
-                    f"not every broker served within {READY_SECONDS_MAX} s; see the logs in "
-                    f"{self.data_dir}"
+            while True:
+                process_id, status = os.waitpid(-1, os.WNOHANG)
+                if not process_id:
+                    break
+                if len(self._running) == 1:
+                    node = self._running.pop(process_id)
+                    last = _last_line(node.log)
+                    raise CannotStart(f"no node started: {last} (see {node.log})")
+                self._bury(say, (process_id, status))
+            if pause == POLL_SECONDS and time.monotonic() > deadline:
+                pause = PATIENT_POLL_SECONDS
+                say(
+                    f"not every broker serves after {PATIENCE_SECONDS} s: see the logs in"
+                    f" {self.data_dir}"
                 )
-            time.sleep(POLL_SECONDS)
+            time.sleep(pause)
 
     def _is_ready(self) -> bool:
+        """Asks each, not the first that answers: a client may begin with any of them."""
+        return all(map(self._sees_all, self.servers))
+
+    def _sees_all(self, server: str) -> bool:
         from tidelog.client import Client, ClientError, ClientSettings, parse_servers
         from tidelog.client.admin import describe_cluster
 
         settings = ClientSettings(
-            bootstrap_servers=parse_servers(self.bootstrap_servers),
+            bootstrap_servers=parse_servers(server),
             bootstrap_timeout_ms=1,
             timeout_ms=1_000,
         )

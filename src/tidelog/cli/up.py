@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -65,6 +66,6 @@ def command(
         names = [] if racks is None else racks.split(",")
         cluster = LocalCluster(nodes, port, data_dir, parse_assignments(config), names)
         warn_of_unused(cluster.nodes[0].config)
-        sys.exit(cluster.run(click.echo))
+        sys.exit(cluster.run(click.echo, partial(click.echo, err=True)))
     except CannotStart as error:
         raise click.ClickException(str(error)) from None

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,32 +20,44 @@ SECONDS_MAX = 60
 class Up:
     """The command, once it has said that it is ready."""
 
-    def __init__(self, data_dir: Path, port: int, *arguments: str) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int,
+        *arguments: str,
+        program: Sequence[str] = (SCRIPT,),
+        stderr: int = subprocess.STDOUT,
+    ) -> None:
         self.port = port
         self.servers = f"127.0.0.1:{port}"
         # A session of its own, for a test sends signals to the whole group.
         self.process = subprocess.Popen(
-            [SCRIPT, "up", "--port", str(port), "--data-dir", str(data_dir), *arguments],
+            [*program, "up", "--port", str(port), "--data-dir", str(data_dir), *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             text=True,
             start_new_session=True,
             preexec_fn=with_parent(),
         )
+        self.ready = self.line()
+
+    def line(self) -> str:
+        """What the command says next."""
         assert self.process.stdout is not None
-        self.ready = self.process.stdout.readline()
+        return self.process.stdout.readline()
 
     @property
-    def nodes(self) -> list[int]:
-        """The process ids of its nodes."""
+    def nodes(self) -> dict[str, int]:
+        """The process id of each node by the name of its log, in the order of their starts."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(child) for child in children.read_text().split()]
+        found = map(int, children.read_text().split())
+        return {Path(f"/proc/{child}/fd/1").readlink().stem: child for child in found}
 
     @property
     def node(self) -> int:
-        """Of the only one."""
-        (node,) = self.nodes
-        return node
+        """The process id of the only one."""
+        (child,) = self.nodes.values()
+        return child
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; the exit code, and what the command said since it was ready."""
@@ -58,8 +70,15 @@ class Up:
 
 
 @contextmanager
-def up(data_dir: Path, *arguments: str, port: int | None = None) -> Iterator[Up]:
-    command = Up(data_dir, free_ports(2)[0] if port is None else port, *arguments)
+def up(
+    data_dir: Path,
+    *arguments: str,
+    port: int | None = None,
+    program: Sequence[str] = (SCRIPT,),
+    stderr: int = subprocess.STDOUT,
+) -> Iterator[Up]:
+    port = free_ports(2)[0] if port is None else port
+    command = Up(data_dir, port, *arguments, program=program, stderr=stderr)
     try:
         yield command
     finally:

@@ -82,7 +82,7 @@ def test_the_node_ends_with_a_command_that_is_killed(tmp_path):
 def test_three_nodes_end_with_a_command_that_is_killed_and_start_again(tmp_path, ports):
     with up(tmp_path, "--nodes", "3", port=ports) as command:
         run("topics", "--bootstrap-server", command.servers, "--create", "--topic", "orders")
-        nodes = command.nodes
+        nodes = list(command.nodes.values())
         assert len(nodes) == 3
         command.end(signal.SIGKILL)
         assert all(map(ended, nodes))
@@ -98,7 +98,7 @@ def test_three_nodes_end_with_a_command_that_is_killed_and_start_again(tmp_path,
 
 def test_of_three_nodes_one_dies_and_the_others_go_on(tmp_path, ports):
     with up(tmp_path, "--nodes", "3", port=ports) as command:
-        node = command.nodes[0]
+        node = list(command.nodes.values())[0]
         os.kill(node, signal.SIGKILL)
         assert command.process.stdout is not None
         line = command.process.stdout.readline()
@@ -112,7 +112,7 @@ def test_of_three_nodes_one_dies_and_the_others_go_on(tmp_path, ports):
 def test_the_last_node_of_three_waits_for_nobody_to_take_over(tmp_path, ports):
     with up(tmp_path, "--nodes", "3", port=ports) as command:
         assert command.process.stdout is not None
-        for node in command.nodes[:2]:
+        for node in list(command.nodes.values())[:2]:
             os.kill(node, signal.SIGKILL)
             assert " ended with SIGKILL" in command.process.stdout.readline()
         assert command.end() == (0, "")
@@ -223,18 +223,15 @@ def test_a_directory_that_cannot_be_locked_is_one_line(tmp_path):
     assert line == f"Error: {tmp_path / 'node-1'}: Is a directory"
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
-def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path, ports, nodes):
-    """At once: the others cannot make it good, and are stopped."""
-    arguments = ("--nodes", str(nodes))
-    with up(tmp_path, *arguments, port=ports) as command:
+def test_a_node_that_does_not_start_is_one_line_with_its_own_words(tmp_path):
+    port = free_ports(2)[0]
+    with up(tmp_path, port=port) as command:
         assert command.end() == (0, "")
-    directory = tmp_path / f"node-{nodes}"
-    (directory / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
-    line = refused("up", *arguments, "--port", str(ports), "--data-dir", str(tmp_path))
-    assert line.startswith(f"Error: node {nodes} did not start: ")
+    (tmp_path / "node-1" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
+    line = refused("up", "--port", str(port), "--data-dir", str(tmp_path))
+    assert line.startswith("Error: no node started: ")
     assert "tidelog.server" not in line, "time and level are for the log"
-    assert line.endswith(f" (see {directory}.log)")
+    assert line.endswith(f" (see {tmp_path / 'node-1.log'})")
 
 
 @pytest.mark.parametrize("distance", [0, 1])
