@@ -18,12 +18,12 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import Endpoint
 from tidelog.disk import RealDisk
 from tidelog.loading import CannotLoad, load_node, stop_node
+from tidelog.server.admission import Admission, Refused
 from tidelog.server.connection import Connection
 from tidelog.server.shell import Shell, now
 
 log = logging.getLogger("tidelog.server")
 
-LISTEN_BACKLOG = 1024
 GC_ALLOCATIONS = 50_000
 """Between two looks for cycles: requests and answers have none."""
 START_POLL_SECONDS = 0.001
@@ -61,7 +61,8 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         request_bytes_max=config.socket_request_max_bytes,
         idle_ms_max=config.connections_max_idle_ms,
     )
-    servers = {one: await _bind(shell, one) for one in config.bound_endpoints}
+    admission = Admission()
+    servers = {one: await _bind(shell, one, admission) for one in config.bound_endpoints}
     of_controllers = [one for one in config.bound_endpoints if one.name in config.controller_names]
     of_brokers = [one for one in config.bound_endpoints if one not in of_controllers]
     for endpoint in of_controllers:
@@ -118,17 +119,17 @@ async def _metadata_known(broker: Broker, shell: Shell) -> None:
         pause = min(pause * 1.1, START_POLL_SECONDS_MAX)
 
 
-async def _bind(shell: Shell, endpoint: Endpoint) -> asyncio.Server:
+async def _bind(shell: Shell, endpoint: Endpoint, admission: Admission) -> asyncio.Server:
     """Who connects is refused until we listen, but the port is ours."""
     loop = asyncio.get_running_loop()
     listener = shell.listener(endpoint.name)
     try:
         return await loop.create_server(
-            lambda: Connection(listener),
+            lambda: Connection(listener) if admission.has_room() else Refused(),
             endpoint.host or None,
             endpoint.port,
             family=socket.AF_UNSPEC,
-            backlog=LISTEN_BACKLOG,
+            backlog=admission.backlog,
             start_serving=False,
         )
     except OSError as error:
