@@ -98,7 +98,7 @@ def test_three_nodes_end_with_a_command_that_is_killed_and_start_again(tmp_path,
 
 def test_of_three_nodes_one_dies_and_the_others_go_on(tmp_path, ports):
     with up(tmp_path, "--nodes", "3", port=ports) as command:
-        node = list(command.nodes.values())[0]
+        node = next(iter(command.nodes.values()))
         os.kill(node, signal.SIGKILL)
         assert command.process.stdout is not None
         line = command.process.stdout.readline()

@@ -85,9 +85,8 @@ def test_a_node_that_does_not_start_stops_no_other(tmp_path: Path, port: int) ->
     with up(tmp_path, *NODES, port=port, program=IMPATIENT) as command:
         assert command.ready.startswith("node 2 ")
         assert command.ready.endswith(f" ended with exit code 1; see {tmp_path}/node-2.log\n")
-        assert (
-            command.line() == f"not every broker serves after 0.5 s: see the logs in {tmp_path}\n"
-        )
+        said = f"not every broker serves after 0.5 s: see the logs in {tmp_path}\n"
+        assert command.line() == said
         assert list(command.nodes) == ["node-1", "node-3"]
         create(port + 2, "t")
         assert command.end() == (0, "")
