@@ -49,6 +49,9 @@ __all__ = ["CannotLoad", "load_node", "stop_node"]
 
 log = logging.getLogger("tidelog.start")
 
+TOLD_EVERY_BYTES = 1 << 30
+"""Some seconds' work."""
+
 
 def load_node(
     config: BrokerConfig, disk: Disk, rng: Rng, now: Now, cluster_id: str | None = None
@@ -175,13 +178,16 @@ class Flushes:
 def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:
     log_dirs, config = broker.log_dirs, log_config({}, broker.config)
     try:
-        log_dir.load_all(lambda topic: config, now, _progress)
+        log_dir.load_all(lambda topic: config, now, Told())
     except OSError as error:
         if log_dirs.is_needed(log_dir):
             raise
         log.error("log directory %s is offline: %s", log_dir.path, error)
         log_dirs.online.remove(log_dir)
         return
+    if log_dir.logs and not log_dir.was_clean:
+        count = len(log_dir.logs)
+        log.info("checked %d partitions of %s: no clean stop was there", count, log_dir.path)
     for other in log_dirs.online:
         both = [*log_dir.logs, *log_dir.damaged] if other is not log_dir else []
         for topic, index in both:
@@ -191,9 +197,19 @@ def _load_partitions(broker: Broker, log_dir: LogDir, now: Now) -> None:
                 )
 
 
-def _progress(name: str, done: int, total: int) -> None:
-    if total and done == total:
-        log.debug("loaded %s, %d bytes", name, total)
+class Told:
+    """Says how far a long check of a partition is."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._told_bytes = 0
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        if name != self._name:
+            self._name, self._told_bytes = name, 0
+        if done - self._told_bytes >= TOLD_EVERY_BYTES:
+            self._told_bytes = done
+            log.info("checking %s: %d of %d MB", name, done // 1_000_000, total // 1_000_000)
 
 
 def _bootstrap_records(log_dir: LogDir) -> list[Message]:

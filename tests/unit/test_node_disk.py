@@ -3,6 +3,7 @@ broken or damaged."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 
@@ -253,6 +254,35 @@ def test_a_stop_waits_for_the_disk(cluster: Cluster) -> None:
     cluster.shell.advance(1)
     assert not node.is_busy
     assert len(cluster.take(CREATE_TOPICS)) == 1
+
+
+# What an operator hears of a start.
+
+
+def test_what_a_crash_took_is_told_once(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "tidelog.start")
+    monkeypatch.setattr("tidelog.loading.TOLD_EVERY_BYTES", 1_500_000)
+    for _ in range(5):
+        cluster.produce("t", bytes(1_000_000), partition=1)
+    file = cluster.shell.disk.open("data/t-0/00000000000000000000.log")
+    file.append(b"torn")
+
+    def said() -> list[str]:
+        records = [record for record in caplog.records if record.name == "tidelog.start"]
+        caplog.clear()
+        return [record.getMessage() for record in records]
+
+    cluster.kill()
+    assert said() == [
+        "data/t-0/00000000000000000000.log: cut 4 bytes off at 0: a torn tail",
+        "checking t-1: 2 of 5 MB",
+        "checking t-1: 4 of 5 MB",
+        "checked 2 partitions of data: no clean stop was there",
+    ]
+    cluster.restart()
+    assert said() == []
 
 
 # Starts that fail.

@@ -7,6 +7,7 @@ that follows; here the partition stays offline with its files as they are until 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from tidelog.env import Disk, Now
@@ -45,6 +46,8 @@ from tidelog.log.walk import SegmentWalk, add_run, find_sound_batch, is_lost_tai
 from tidelog.types import ZERO_UUID, Offset, Uuid
 from tidelog.wire import records
 from tidelog.wire.batch import CONTROL, TRANSACTIONAL, RecordBatch
+
+log = logging.getLogger("tidelog.start")
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that have been read, and all there are to read."""
@@ -268,6 +271,8 @@ class _Loader:
         if walk.flaw is not None:
             if not self.cut_damage:
                 self._require_torn_tail(segment, index, walk, recovery_point)
+                lost, path = segment.size - walk.position, segment.path(LOG)
+                log.warning("%s: cut %d bytes off at %d: a torn tail", path, lost, walk.position)
             segment.file.truncate(walk.position)
             segment.size = walk.position
         elif segment is not self.segments[-1]:
@@ -322,6 +327,9 @@ class _Loader:
         """Remove segments behind the end of the log, the last one first."""
         while len(self.segments) > index:
             segment = self.segments.pop()
+            if segment.size and not self.cut_damage:
+                path = segment.path(LOG)
+                log.warning("%s: removed, the log ends at offset %d", path, self.log_end_offset)
             for kind in (*INDEXES, LOG):
                 self.disk.remove(segment.path(kind))
         delete_snapshots(self.disk, self.path, above=self.log_end_offset)
