@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,33 @@ from tidelog.env import AlreadyLocked, DiskFull, DiskUsage
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+log = logging.getLogger("tidelog.disk")
+
 PARTS_MAX = 1024
 """Linux takes no more in one gathered write."""
 
 LOCK_ATTEMPTS_MAX = 10
 
+TOLD_EVERY_SECONDS = 10.0
+"""Producers try again and again while a disk is full."""
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class _FullDisks:
+    """Says that a disk is full: who writes waits for room, and may have nobody to tell."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, float] = {}
+
+    def tell(self, device: int, path: str, wanted: int) -> None:
+        now = time.monotonic()
+        if now - self._told.get(device, -TOLD_EVERY_SECONDS) >= TOLD_EVERY_SECONDS:
+            self._told[device] = now
+            log.error("the disk of %s is full: no room for %d bytes; make some", path, wanted)
+
+
+_full_disks = _FullDisks()
 
 
 @contextlib.contextmanager
@@ -70,6 +93,7 @@ class RealFile:
                 os.ftruncate(self._fd, size)
             error.filename = self.path
             if error.errno in _FULL:
+                _full_disks.tell(os.fstat(self._fd).st_dev, self.path, wanted)
                 raise DiskFull(f"{self.path}: no room for {wanted} bytes") from error
             raise
         self.size = size + wanted

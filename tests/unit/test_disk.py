@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tidelog.disk import RealDisk
+from tidelog.disk import RealDisk, _FullDisks
 from tidelog.env import AlreadyLocked, DiskFull
 from tidelog.sim.disk import SimulatedDisk
 
@@ -179,6 +179,24 @@ def test_a_failed_write_is_cut_back(tmp_path, monkeypatch, code):
     with pytest.raises(OSError if code == errno.EIO else DiskFull):
         file.append(b"lost bytes")
     assert os.path.getsize(f"{tmp_path}/a") == file.size == 5  # noqa: PTH202
+
+
+def test_a_full_disk_is_told_now_and_then(tmp_path, monkeypatch, caplog):
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("tidelog.disk._full_disks", _FullDisks())
+
+    def fail(fd, content, at):
+        raise OSError(errno.ENOSPC, "no")
+
+    file = RealDisk().open(f"{tmp_path}/a")
+    monkeypatch.setattr("os.pwrite", fail)
+    for _ in range(25):
+        with pytest.raises(DiskFull):
+            file.append(b"lost")
+        clock[0] += 1
+    said = f"the disk of {tmp_path}/a is full: no room for 4 bytes; make some"
+    assert [record.getMessage() for record in caplog.records] == [said] * 3
 
 
 def test_no_descriptor_outlives_its_file(tmp_path):

@@ -60,10 +60,10 @@ def dump_file(
     file = parse_file_name(name)
     if file is None:
         raise ValueError(f"{path} is no file of a log: want 20 digits and one of {KIND_NAMES}")
-    content = disk.read_file(path) or b""
     if file.kind == LOG:
         segment = _Opened(disk, directory or ".", path, file.offset)
         return dump_log(segment, records=records, contents=contents, decoder=decoder)
+    content = disk.read_file(path) or b""
     if file.kind == OFFSET_INDEX:
         return _dump_offset_index(disk, path, content, file.offset)
     if file.kind == TIME_INDEX:
