@@ -256,6 +256,19 @@ def test_a_stop_waits_for_the_disk(cluster: Cluster) -> None:
     assert len(cluster.take(CREATE_TOPICS)) == 1
 
 
+def test_a_topic_that_is_made_again_has_not_been_compacted(cluster: Cluster) -> None:
+    cluster.produce("t", b"a")
+    cluster.stop()
+    name = "data/cleaner-offset-checkpoint"
+    cluster.shell.disk.replace(name, b"0\n1\nt 0 1\n")
+    cluster.start()
+    cluster.delete_topic("t")
+    cluster.create_topic("t")
+    cluster.shell.advance(100)
+    cluster.crash()
+    assert cluster.shell.disk.read_file(name) == b"0\n0\n"
+
+
 # What an operator hears of a start.
 
 

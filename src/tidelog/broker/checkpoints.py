@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.env import Disk, DiskFull, File, Now
 from tidelog.events import Lane
 from tidelog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
@@ -100,6 +101,8 @@ class Checkpoints:
     def _write(self, log_dir: LogDir, wanted: Wanted) -> Slices[None]:
         outdated = dict(log_dir.outdated)
         names = EVERY_CHECKPOINT if outdated else tuple(wanted.names)
+        if log_dir.was_compacted and (outdated or wanted.cuts):
+            names += (CLEANER_CHECKPOINT,)
         replacements = []
         for checkpoint in [self._checkpoint(log_dir, name) for name in names]:
             lines = yield from each(checkpoint.offsets, format_offset, 2)
@@ -114,6 +117,8 @@ class Checkpoints:
             return log_dir.recovery_point_checkpoint()
         if name == LOG_START_CHECKPOINT:
             return log_dir.log_start_checkpoint()
+        if name == CLEANER_CHECKPOINT:
+            return log_dir.cleaner_checkpoint()
         return log_dir.high_watermark_checkpoint(self._broker.hosting.high_watermarks(log_dir))
 
     def _written(

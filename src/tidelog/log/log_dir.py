@@ -73,6 +73,9 @@ class LogDir:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """As the last process knew them; each counts once its log is loaded."""
         self.cleaner_offsets: dict[TopicPartition, Offset] = {}
+        """Up to which compaction has seen each log. It is not done here, but by whoever had the
+        directory before, and may have it again: what is gone by then must not count as seen."""
+        self.was_compacted = False
         self.was_clean = False
         self.last_broker_epoch = -1
         """From before the last clean stop; -1 after any other."""
@@ -96,6 +99,7 @@ class LogDir:
         self._log_starts = self._read_offsets(LOG_START_CHECKPOINT)
         self.high_watermarks = self._read_offsets(REPLICATION_CHECKPOINT)
         self.cleaner_offsets = self._read_offsets(CLEANER_CHECKPOINT)
+        self.was_compacted = bool(self.cleaner_offsets)
         self.disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
         self.disk.flush_directory(self.path)
 
@@ -145,12 +149,21 @@ class LogDir:
                 now,
                 partial(progress, name),
             )
-        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+        for offsets in self._known_offsets():
             gone = [key for key in offsets if key not in self.logs and key not in self.damaged]
             for key in gone:
                 if key[0] != METADATA_TOPIC:
                     del offsets[key]
                     self.outdated[key] = 0
+
+    def _known_offsets(self) -> tuple[dict[TopicPartition, Offset], ...]:
+        """What the checkpoints said."""
+        return (
+            self._recovery_points,
+            self._log_starts,
+            self.high_watermarks,
+            self.cleaner_offsets,
+        )
 
     def _load(self, key: TopicPartition, config: LogConfig, now: Now, progress: Progress) -> None:
         path, recovery_point = (
@@ -243,7 +256,7 @@ class LogDir:
         else:
             del self.damaged[key]
             self.disk.rename(f"{self.path}/{directory_name(topic, partition)}", path)
-        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+        for offsets in self._known_offsets():
             offsets.pop(key, None)
         if log is None or log.log_end_offset:
             self._moves += 1
@@ -279,6 +292,16 @@ class LogDir:
         kept = [(k, self.high_watermarks[k]) for k in self.damaged if k in self.high_watermarks]
         return self._checkpoint(REPLICATION_CHECKPOINT, high_watermarks, kept)
 
+    def cleaner_checkpoint(self) -> Checkpoint:
+        """To be written after truncations and deletions, if the directory had one."""
+        offsets = (
+            (key, min(offset, self.logs[key].segments.active.base_offset))
+            for key, offset in list(self.cleaner_offsets.items())
+            if key in self.logs
+        )
+        kept = [(k, self.cleaner_offsets[k]) for k in self.damaged if k in self.cleaner_offsets]
+        return self._checkpoint(CLEANER_CHECKPOINT, offsets, kept)
+
     def _checkpoint(
         self,
         name: str,
@@ -301,6 +324,8 @@ class LogDir:
         self.write(self.recovery_point_checkpoint())
         self.write(self.log_start_checkpoint())
         self.write(self.high_watermark_checkpoint(high_watermarks.items()))
+        if self.was_compacted:
+            self.write(self.cleaner_checkpoint())
         if not self.damaged:
             marker = f"{self.path}/{CLEAN_SHUTDOWN}"
             self.disk.replace(marker, format_clean_shutdown(broker_epoch))

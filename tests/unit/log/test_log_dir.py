@@ -210,3 +210,18 @@ def test_a_flush_that_never_came_to_be_is_made_up_for(is_stopped):
     again = opened(disk).logs["a", 0]
     assert again.topic_id == TOPIC_ID
     assert again.leader_epochs.latest == 4
+
+
+def test_what_compaction_has_seen_is_forgotten_with_what_is_cut_or_gone(directory):
+    """Kafka would take new records of these places for compacted ones."""
+    directory.close(NOW, {})
+    name = "data/cleaner-offset-checkpoint"
+    assert not directory.disk.exists(name), "nobody has compacted here"
+    bases = [segment.base_offset for segment in directory.logs["a", 3].segments]
+    content = f"0\n4\na 3 {bases[-1]}\nb-c 3 2\nd 3 4\nlong-gone 0 9\n"
+    directory.disk.replace(name, content.encode())
+    again = opened(directory.disk)
+    again.logs["a", 3].truncate_to(bases[2] + 1)
+    again.delete("d", 3, bytes(16))
+    again.close(NOW, {})
+    assert text(directory.disk, "cleaner-offset-checkpoint") == f"0\n2\na 3 {bases[2]}\nb-c 3 2\n"
