@@ -14,7 +14,15 @@ import pytest
 
 from tests.interop.apache import run_tool
 from tests.interop.process import NodeProcess
-from tests.interop.suite import HUNDRED_THOUSAND, MEGABYTE, SECONDS_MAX, eventually, new_topic
+from tests.interop.suite import (
+    HUNDRED_THOUSAND,
+    MEGABYTE,
+    SECONDS_MAX,
+    Begin,
+    eventually,
+    new_topic,
+)
+from tests.interop.test_clients_confluent import Confluent
 
 pytestmark = pytest.mark.interop
 Tool = Callable[..., str]
@@ -202,7 +210,7 @@ def test_broker_api_versions(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])
-def test_producer_performance(tool: Tool, acks: str) -> None:
+def test_producer_performance(tool: Tool, acks: str, bootstrap_servers: str) -> None:
     topic = new_topic()
     tool("TopicCommand", "--create", "--topic", topic, "--partitions", "1")
     load = ["--num-records", str(HUNDRED_THOUSAND), "--record-size", "100", "--throughput", "-1"]
@@ -210,3 +218,18 @@ def test_producer_performance(tool: Tool, acks: str) -> None:
     report = tool("ProducerPerformance", "--topic", topic, *load, *settings)
     assert f"{HUNDRED_THOUSAND} records sent" in report
     assert tool("GetOffsetShell", "--topic", topic) == f"{topic}:0:{HUNDRED_THOUSAND}\n"
+    received = Confluent(bootstrap_servers).consume(topic, 0, Begin(), HUNDRED_THOUSAND)
+    for number, (offset, record) in enumerate(received):
+        assert (offset, record.key, len(record.value or b"")) == (number, None, 100)
+
+
+@pytest.mark.parametrize("size", [1, MEGABYTE])
+def test_producer_performance_with_records_of_any_size(
+    tool: Tool, size: int, bootstrap_servers: str
+) -> None:
+    topic = new_topic()
+    load = ["--num-records", "5", "--record-size", str(size), "--throughput", "-1"]
+    limit = ["--command-property", f"max.request.size={2 * MEGABYTE}"]
+    assert "5 records sent" in tool("ProducerPerformance", "--topic", topic, *load, *limit)
+    received = Confluent(bootstrap_servers).consume(topic, 0, Begin(), 5)
+    assert [len(record.value or b"") for _, record in received] == [size] * 5
