@@ -91,6 +91,8 @@ class Shell:
         self._turns = self._steps = 0
         """Of the loop since the node waits for more, and of the node in the last of them."""
         self._turns_end_ns = 0
+        self._now: Now | None = None
+        """Of this turn of the loop: to ask for it takes longer than to check a record."""
         node.has_turns = True
         self._threads = {
             lane: ThreadPoolExecutor(lane.threads, thread_name_prefix=lane.value) for lane in Lane
@@ -143,10 +145,10 @@ class Shell:
         def may_wait() -> bool:
             return not self._is_hurried and self.loop.time() < deadline
 
-        self._start_all(self.node.leave(now()))
+        self._start_all(self.node.leave(self._look_at_clocks()))
         while not self.node.has_left and may_wait():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
-        self._start_all(self.node.resign(now()))
+        self._start_all(self.node.resign(self._look_at_clocks()))
         while not self.node.has_resigned and may_wait():
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
@@ -161,16 +163,15 @@ class Shell:
         deadline = self.loop.time() + seconds_max
         for connection in self._connections.values():
             connection.hold()
-        self._start_all(self.node.stop(now()))
+        self._start_all(self.node.stop(self._look_at_clocks()))
         while self.is_busy and self.loop.time() < deadline:
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     def step(self, event: Event) -> None:
         if self._is_closed:
             return
-        # As `now` and `_send`, without the calls: this is done for every request.
-        time_now = _NEW(Now, (_monotonic_ns() // 1_000_000, _time_ns() // 1_000_000))
-        for effect in self.node.step(event, time_now):
+        # As `_send`, without the call: this is done for every request.
+        for effect in self.node.step(event, self._now or self._look_at_clocks()):
             if type(effect) is Send:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
@@ -189,6 +190,16 @@ class Shell:
             self._turns, self._steps = 1, 0
             self._turns_end_ns = _monotonic_ns() + TURNS_NS_MAX
             self.loop.call_soon(self._end_turn)
+
+    def _look_at_clocks(self) -> Now:
+        """Once a turn of the loop: the time of all steps in it."""
+        if self._now is None:
+            self._now = now()
+            self.loop.call_soon(self._forget_now)
+        return self._now
+
+    def _forget_now(self) -> None:
+        self._now = None
 
     def _end_turn(self) -> None:
         """Once nothing more comes, or it took too many turns of the loop."""

@@ -87,6 +87,7 @@ class ScriptedNode:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.times: list[Now] = []
         self.script: Callable[[Event], list[Effect]] = lambda event: []
         self.at_stop: Callable[[], list[Effect]] = list
         self.is_busy = self.waits_for_more = False
@@ -100,6 +101,7 @@ class ScriptedNode:
 
     def step(self, event: Event, now: Now) -> list[Effect]:
         self.events.append(event)
+        self.times.append(now)
         return self.script(event)
 
     def stop(self, now: Now) -> list[Effect]:

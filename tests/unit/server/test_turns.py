@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ from tests.unit.server.fakes import connect, receive, scripted_shell
 from tests.unit.server.test_flow import on_a_loop, requests, turn
 from tests.unit.server.test_shell import SECONDS_MAX, produce_request, request_frame
 
+from tidelog.env import Now
 from tidelog.events import Ticked
 from tidelog.server import shell as shell_module
 from tidelog.server.connection import FRAMES_A_TURN_MAX
@@ -32,6 +34,22 @@ async def test_others_have_their_turn_between_the_requests_of_one() -> None:
         await turn()
     assert node.requests.index(5000) == FRAMES_A_TURN_MAX
     assert [number for number in node.requests if number != 5000] == list(range(count))
+
+
+def test_all_steps_of_a_turn_have_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1)
+    monkeypatch.setattr(shell_module, "now", lambda: Now(next(clock), 0))
+
+    async def step_in_two_turns() -> None:
+        shell, node = scripted_shell()
+        for _ in range(2):
+            shell.step(Ticked())
+            shell.step(Ticked())
+            await turn()
+        first, second, third, fourth = (time.monotonic_ms for time in node.times)
+        assert first == second < third == fourth
+
+    asyncio.run(step_in_two_turns())
 
 
 @on_a_loop
