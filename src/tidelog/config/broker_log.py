@@ -215,6 +215,11 @@ class ReplicationSettings:
     leader_imbalance_check_interval_seconds: int = long(
         300, "How often that is looked at.", AtLeast(1)
     )
+    leader_imbalance_per_broker_percentage: int = integer(
+        10,
+        "Of the partitions that a broker should lead others may lead this percentage, as in Kafka"
+        " before 4.0; with 0 all go back.",
+    )
     replica_high_watermark_checkpoint_interval_ms: int = long(
         5000, "How often high watermarks are written down."
     )

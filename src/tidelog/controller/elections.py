@@ -3,6 +3,7 @@ whoever is left where that is allowed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 
@@ -152,17 +153,33 @@ def elect(changes: PartitionChanges, topic_name: str, number: int, kind: Electio
     return record
 
 
-def imbalanced_partitions(image: MetadataImage) -> Slices[list[TopicPartition]]:
-    """Those that another leads than the preferred replica. To find them takes a look at all
-    partitions: whoever decides then looks again at these."""
-    found: list[TopicPartition] = []
+def imbalanced_partitions(image: MetadataImage, percentage: int) -> Slices[list[TopicPartition]]:
+    """Those that another leads than the preferred replica; but not where that is so of no more
+    than a percentage of the partitions that a broker should lead. To find them takes a look at
+    all partitions: whoever decides then looks again at these."""
+    found: dict[TopicPartition, PartitionState] = {}
+    preferred: Counter[int] = Counter()
+    led_by_others: Counter[int] = Counter()
     for topic in image.topics.values():
         for number, state in topic.partitions.items():
+            first = state.replicas[0]
+            preferred[first] += 1
+            led_by_others[first] += state.leader != first
             if is_imbalanced(image, state):
-                found.append(TopicPartition(topic.topic_id, number))
+                found[TopicPartition(topic.topic_id, number)] = state
             yield 1
         yield 1
-    return found
+    tolerated = {
+        broker_id
+        for broker_id, count in led_by_others.items()
+        if count * 100 <= percentage * preferred[broker_id]
+    }
+    places: list[TopicPartition] = []
+    for place, state in found.items():
+        if state.replicas[0] not in tolerated or is_in_want(image, state):
+            places.append(place)
+        yield 1
+    return places
 
 
 def is_imbalanced(image: MetadataImage, state: PartitionState) -> bool:
@@ -172,7 +189,12 @@ def is_imbalanced(image: MetadataImage, state: PartitionState) -> bool:
     if state.leader == first:
         return False
     could_lead = first in state.isr and image.is_active(first)
-    return could_lead or not image.is_active(state.leader) or state.is_reassigning
+    return could_lead or is_in_want(image, state)
+
+
+def is_in_want(image: MetadataImage, state: PartitionState) -> bool:
+    """Of a leader, or of the end of a move."""
+    return not image.is_active(state.leader) or state.is_reassigning
 
 
 def elect_preferred(

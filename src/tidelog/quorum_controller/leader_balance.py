@@ -47,10 +47,10 @@ class LeaderBalance:
         if self._is_looking:
             return
         self._is_looking = True
-        image = self._active.controller.latest
-        self._active.controller.runtime.jobs.start(
-            imbalanced_partitions(image), now, lambda places: self._elect_preferred(places, now)
-        )
+        controller = self._active.controller
+        percentage = controller.config.leader_imbalance_per_broker_percentage
+        look = imbalanced_partitions(controller.latest, percentage)
+        controller.runtime.jobs.start(look, now, lambda places: self._elect_preferred(places, now))
 
     def _elect_preferred(self, places: list[TopicPartition], now: Now) -> None:
         """Some of these, then the others."""

@@ -22,7 +22,8 @@ INTRODUCTION = """\
 Made from the definitions in `src/tidelog/config` by `python -m tests.unit.config.test_documented`;
 do not edit. Names, types, ranges and defaults are those of Apache Kafka 4.3.1, which a test
 compares. One default differs: without `listeners` a node listens on 127.0.0.1 only, because there
-is no authentication yet.
+is no authentication yet. One name is older: `leader.imbalance.per.broker.percentage`, which Kafka
+4.0 dropped.
 
 A value that is out of its range, or a name that nobody knows, is refused with a message that says
 what is allowed.

@@ -380,7 +380,7 @@ class Life:
 
     def balance(self) -> None:
         def decide() -> Slices[Decision[int]]:
-            places = yield from elections.imbalanced_partitions(self.image)
+            places = yield from elections.imbalanced_partitions(self.image, 0)
             return (yield from elections.elect_preferred(self.image, places, CONFIG))
 
         self.agree(decide(), "balance")

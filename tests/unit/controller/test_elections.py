@@ -148,11 +148,33 @@ def test_too_many_at_once(monkeypatch: pytest.MonkeyPatch):
 
 def test_without_being_asked():
     image = cluster(*ALL)
-    places = finish(elections.imbalanced_partitions(image))
+    places = finish(elections.imbalanced_partitions(image, 0))
     assert [place.partition for place in places] == [0, 3, 4]
     decision = finish(elect_preferred(image, places, config()))
     assert decision.records == [change(1, 0, leader=1)]
     assert decision.response == 1
+
+
+def test_not_where_a_broker_lacks_only_a_few():
+    """Others lead one of the four partitions that broker 1 should lead, and one of broker 2's
+    two."""
+    led = (partition(1, number, (1, 2)) for number in (1, 2, 3))
+    image = cluster(
+        LED_BY_2, *led, partition(1, 4, (2, 1), leader=1, isr=(2, 1)), partition(1, 5, (2, 1))
+    )
+
+    def found(percentage):
+        places = finish(elections.imbalanced_partitions(image, percentage))
+        return [place.partition for place in places]
+
+    assert found(24) == [0, 4]
+    assert found(25) == found(49) == [4]
+    assert found(50) == []
+
+
+def test_who_has_no_leader_is_looked_at_whatever_is_tolerated():
+    places = finish(elections.imbalanced_partitions(cluster(*ALL), 100))
+    assert [place.partition for place in places] == [3, 4]
 
 
 def test_unclean_without_being_asked_only_where_the_topic_allows_it():

@@ -72,7 +72,7 @@ DECISIONS = {
     "elect": lambda image, _: elect_leaders(
         image, ElectLeadersRequest(election_type=0, topic_partitions=None), CONFIG
     ),
-    "imbalanced": lambda image, _: imbalanced_partitions(image),
+    "imbalanced": lambda image, _: imbalanced_partitions(image, 0),
     "list": lambda image, _: list_partition_reassignments(
         image, ListPartitionReassignmentsRequest(topics=None)
     ),

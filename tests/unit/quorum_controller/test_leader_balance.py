@@ -43,6 +43,17 @@ def test_not_if_it_is_turned_off():
     assert leaders(cluster) == [2, 2, 2]
 
 
+@pytest.mark.parametrize(("percentage", "is_balanced"), [(29, True), (30, False)])
+def test_a_few_are_left_where_they_are(percentage: int, is_balanced: bool):
+    """Three of the ten that broker 1 should lead."""
+    led = (partition(3, number, (1, 2, 3)) for number in range(6))  # and one of the cluster's own
+    records = [*led_by_others(3), *topic(3, *led)]
+    setting = {"leader_imbalance_per_broker_percentage": str(percentage)}
+    cluster = Cluster(*records, **QUIET, **setting).start()
+    cluster.sleep(INTERVAL_MS)
+    assert leaders(cluster) == ([1] * 3 if is_balanced else [2] * 3)
+
+
 def test_more_than_one_decision_makes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(leader_balance, "ELECTIONS_MAX", 4)
     cluster = Cluster(*led_by_others(10), **QUIET).start()
