@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tidelog.env import Now
 from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.runtime.answers import Answer
+from tidelog.runtime.peers import Peer
 from tidelog.runtime.purgatory import Delayed
 from tidelog.runtime.refusals import refuse
 from tidelog.runtime.runtime import Runtime
@@ -45,6 +46,8 @@ class Quorum(Protocol):
     @property
     def leader_id(self) -> int: ...
     @property
+    def leader_epoch(self) -> int: ...
+    @property
     def leader_address(self) -> tuple[str, int] | None: ...
 
 
@@ -73,6 +76,8 @@ class ControllerChannel:
         self._local = local
         self._unsent: dict[Waiting, None] = {}
         """Requests that wait for an active controller to be known."""
+        self._asked: dict[Peer, int] = {}
+        """Those that requests went to, by the epoch in which they were the ones to ask."""
 
     def ask(
         self,
@@ -125,7 +130,14 @@ class ControllerChannel:
             self._runtime.purgatory.end(delayed, now)
 
     def leader_changed(self, now: Now) -> None:
-        """Somebody else is active, or nobody: what waits goes there."""
+        """Somebody else is active, or nobody: what waits goes there. So does what was asked in an
+        earlier epoch: that controller's machine may be silent, or have come back without knowing
+        of our connection, and would be waited for until the time is up."""
+        if self._quorum.leader_address is not None:
+            epoch = self._quorum.leader_epoch
+            for peer in [peer for peer, asked_in in self._asked.items() if asked_in != epoch]:
+                del self._asked[peer]
+                peer.close(now)
         unsent, self._unsent = self._unsent, {}
         for waiting in unsent:
             self._send(waiting, now)
@@ -142,6 +154,7 @@ class ControllerChannel:
             self._send_later(waiting, now)
         else:
             peer = self._runtime.peers.peer(*address, str(self._node_id), waiting.purpose)
+            self._asked.setdefault(peer, self._quorum.leader_epoch)
             peer.send(waiting.message, partial(self._answered, waiting), now, left_ms)
 
     def _send_later(self, waiting: Waiting, now: Now) -> None:

@@ -119,6 +119,10 @@ class Metadata:
         return self.raft.leader_id
 
     @property
+    def leader_epoch(self) -> int:
+        return self.raft.epoch
+
+    @property
     def leader_address(self) -> Address | None:
         """Where the active controller is, if it is known."""
         return self.raft.leader_address
