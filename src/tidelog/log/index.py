@@ -12,15 +12,27 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from operator import le, lt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.env import Disk, File
+from tidelog.types import Offset
 
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
+BATCH_OFFSETS = struct.Struct(">q15xi")
+"""Of a batch's header: base offset, last offset delta."""
 
 assert array("i").itemsize == 4
 assert array("q").itemsize == 8
+
+
+class Batches(Protocol):
+    """The segment that an index is of."""
+
+    base_offset: Offset
+
+    @property
+    def file(self) -> File: ...
 
 
 class OffsetIndex:
@@ -50,15 +62,34 @@ class OffsetIndex:
         self.positions.append(position)
         return len(self.last_offsets) >= self.entries_max
 
-    def position_at_or_below(self, relative_offset: int) -> int:
+    def position_at_or_below(self, relative_offset: int, batches: Batches) -> int:
         """Where to begin to look for an offset."""
-        index = bisect_right(self.last_offsets, relative_offset) - 1
-        return self.positions[index] if index >= 0 else 0
+        return self._start(bisect_right(self.last_offsets, relative_offset), batches)
 
-    def position_up_to(self, position: int) -> int:
+    def position_up_to(self, position: int, batches: Batches) -> int:
         """The last known start of a batch that is not above."""
-        index = bisect_right(self.positions, position) - 1
-        return self.positions[index] if index >= 0 else 0
+        return self._start(bisect_right(self.positions, position), batches)
+
+    def last_position(self, batches: Batches) -> int:
+        """The last known start of a batch."""
+        return self._start(len(self.positions), batches)
+
+    def _start(self, count: int, batches: Batches) -> int:
+        """By the last of so many entries that the log agrees with. A disk may have damaged the
+        file, and by a wrong entry records would be passed over, or taken for damaged."""
+        for index in range(count - 1, -1, -1):
+            if self.is_right(index, batches):
+                return self.positions[index]
+        return 0
+
+    def is_right(self, index: int, batches: Batches) -> bool:
+        """Whether a batch begins where an entry says, and ends with its offset."""
+        header = batches.file.read(self.positions[index], BATCH_OFFSETS.size)
+        if len(header) < BATCH_OFFSETS.size:
+            return False
+        base_offset, last_offset_delta = BATCH_OFFSETS.unpack(header)
+        last_offset: int = base_offset + last_offset_delta
+        return last_offset - batches.base_offset == self.last_offsets[index]
 
     def truncate(self, relative_offset: int) -> None:
         """Forget batches that end at or above."""

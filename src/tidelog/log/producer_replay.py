@@ -188,9 +188,9 @@ def _windows_backwards(
     for segment in reversed(list(segments)):
         if segment.base_offset >= before:
             continue
-        starts = [0]
-        for position in segment.offset_index.positions:
-            if position >= starts[-1] + WINDOW_BYTES:
+        starts, known = [0], segment.offset_index
+        for index, position in enumerate(known.positions):
+            if position >= starts[-1] + WINDOW_BYTES and known.is_right(index, segment):
                 starts.append(position)
         end = segment.locate(before)
         for start in reversed(starts):

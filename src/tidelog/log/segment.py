@@ -260,7 +260,7 @@ class Segment:
         if recent and offset >= recent[0]:
             index = bisect_left(recent, offset)
             return self.recent_positions[index] if index < len(recent) else self.size
-        start = self.offset_index.position_at_or_below(offset - self.base_offset)
+        start = self.offset_index.position_at_or_below(offset - self.base_offset, self)
         for place in self.places(start):
             if place.last_offset >= offset:
                 return place.position
@@ -317,7 +317,7 @@ class Segment:
         recent = self.recent_positions
         if recent and limit >= recent[0]:
             return recent[bisect_right(recent, limit) - 1]
-        boundary = max(position, self.offset_index.position_up_to(limit))
+        boundary = max(position, self.offset_index.position_up_to(limit, self))
         for place in self.places(boundary):
             if place.end_position > limit:
                 break
@@ -345,7 +345,7 @@ class Segment:
         if last_time is not None:
             self.max_timestamp = last_time.timestamp
             self.max_timestamp_offset = self.base_offset + last_time.relative_offset
-        start = self.offset_index.positions[-1] if len(self.offset_index) else 0
+        start = self.offset_index.last_position(self)
         next_offset = self.base_offset
         for position, header in self.headers(start):
             self.recent_last_offsets.append(header.last_offset)

@@ -26,7 +26,7 @@ from tidelog.log.recovery import load
 from tidelog.log.repair import cut, find_damage
 from tidelog.log.results import DamagedSegment
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.wire.batch import TRANSACTIONAL
+from tidelog.wire.batch import TRANSACTIONAL, BatchWalk
 
 OFFSETS = f"{0:020d}.index"
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150)
@@ -219,6 +219,31 @@ def test_a_missing_index_is_rebuilt_on_a_clean_start_scenario_18(kind, which):
     assert state(again) == state(log)
     again.close(NOW)
     assert index_files(disk) == before
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("bit", [0, 5])
+def test_a_damaged_index_leads_nobody_astray(is_clean: bool, bit: int):
+    """Whichever of its bytes a disk has changed: what the log has is read, from every offset."""
+    log = sample(LogConfig(segment_bytes=2400, index_interval_bytes=150))
+    log.close(NOW)
+    wanted = state(log)
+    first = f"{PATH}/{OFFSETS}"
+    size = log.disk.size(first)
+    assert size is not None
+    assert size > 80
+    assert len(log.segments) > 1
+    for position in range(size):
+        disk = log.disk.copy()
+        disk.flip_bit(first, position, bit)
+        again = open_log(disk, log.config, is_clean=is_clean, recovery_point=log.recovery_point)
+        assert state(again) == wanted, position
+        for offset in range(0, bases(log)[1], 3):
+            found = again.read(offset, again.log_end_offset, 300)
+            assert found is not None
+            got = list(BatchWalk(found.read()))
+            assert got[0].base_offset <= offset <= got[0].last_offset, (position, offset)
+            assert sum(batch.size for batch in got) == len(found), (position, offset)
 
 
 def test_an_index_without_a_log_is_removed_scenario_18():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from tidelog.log.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
 )
-from tidelog.log.index import OffsetIndex, TimeIndex
+from tidelog.log.index import BATCH_OFFSETS, OffsetIndex, TimeIndex
 from tidelog.log.leader_epochs import LeaderEpochs, parse_leader_epochs
 from tidelog.log.names import (
     OffsetFile,
@@ -27,6 +29,7 @@ from tidelog.log.names import (
 from tidelog.log.producer_snapshot import read_snapshot, write_snapshot
 from tidelog.log.producer_state import ProducerStates, sequence_after
 from tidelog.log.txn_index import AbortedTransaction, read_entries, write_entries
+from tidelog.sim.disk import SimulatedDisk
 from tidelog.types import Uuid
 
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -150,12 +153,23 @@ class TestLeaderEpochs:
 
 class TestIndexes:
     def test_lookups(self):
-        index = OffsetIndex(100)
+        index, disk = OffsetIndex(100), SimulatedDisk()
+        batches = SimpleNamespace(base_offset=1000, file=disk.open("log"))
+        content = bytearray(400)
         for offset, position in ((5, 100), (9, 200), (20, 300)):
             index.append(offset, position)
-        found = [index.position_at_or_below(offset) for offset in (0, 4, 5, 8, 9, 19, 20, 99)]
+            BATCH_OFFSETS.pack_into(content, position, 1000 + offset - 2, 2)
+        batches.file.append(content)
+        wanted = (0, 4, 5, 8, 9, 19, 20, 99)
+        found = [index.position_at_or_below(offset, batches) for offset in wanted]
         assert found == [0, 0, 100, 100, 200, 200, 300, 300]
-        assert [index.position_up_to(p) for p in (0, 99, 100, 250, 999)] == [0, 0, 100, 200, 300]
+        found = [index.position_up_to(p, batches) for p in (0, 99, 100, 250, 999)]
+        assert found == [0, 0, 100, 200, 300]
+        assert index.last_position(batches) == 300
+        # What the log does not agree with is none.
+        index.positions[1] += 1
+        found = [index.position_at_or_below(offset, batches) for offset in wanted]
+        assert found == [0, 0, 100, 100, 100, 100, 300, 300]
         index.truncate(9)
         assert index.to_bytes() == bytes.fromhex("0000000500000064")
 
