@@ -190,6 +190,20 @@ ALL = (
             "self.waits_for_more = True",
         ),
     ),
+    mutant(
+        "call-all-committed-after-a-restart",
+        1,
+        (
+            "broker.hosting",
+            "high_watermark=log_dir.high_watermarks.get(key, 0),",
+            "high_watermark=opened.log_end_offset,",
+        ),
+    ),
+    mutant(
+        "followers-delete-nothing",
+        2,
+        ("replica.following", "if start > own.log_start_offset:", "if False:"),
+    ),
     # Idempotence.
     mutant(
         "append-a-retry-again",
@@ -271,7 +285,48 @@ ALL = (
             "epoch = role.image.broker_epoch(role.node_id)",
         ),
     ),
+    mutant(
+        "leave-producer-ids-out-of-snapshots",
+        1,
+        ("metadata.snapshot", "if image.next_producer_id:", "if False:"),
+    ),
     # The quorum.
+    mutant(
+        "take-a-voter-with-a-new-disk-for-the-old-one",
+        16,
+        (
+            "raft.voters",
+            "voter is not None and voter.voter_directory_id in (ZERO_UUID, key.directory_id)",
+            "voter is not None",
+        ),
+    ),
+    mutant(
+        "lead-on-without-a-majority",
+        20,
+        (
+            "raft.leading",
+            "if now.monotonic_ms >= role.check_deadline_ms and quorum.others:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "go-by-the-voters-of-old",
+        16,
+        (
+            "raft.leading",
+            "                quorum.history.note(offset, record)\n",
+            "                pass\n",
+        ),
+    ),
+    mutant(
+        "fetch-before-the-epoch-is-durable",
+        1,
+        (
+            "raft.following",
+            "if not quorum.gate.is_open or self.download",
+            "if self.download",
+        ),
+    ),
     mutant(
         "vote-twice-in-an-epoch",
         3,

@@ -56,3 +56,6 @@ def test_a_seed_draws_from_all_that_there_is() -> None:
     assert {len(plan.nodes) for plan in plans} == {3, 4, 5}
     assert {plan.is_dynamic for plan in plans} == {False, True}
     assert {len(plan.voters) for plan in plans} == {3, 5}
+    roles = {plan.node_properties(node)["process.roles"] for plan in plans for node in plan.nodes}
+    assert roles == {"broker", "controller", "broker,controller"}
+    assert all(len(plan.brokers) >= 3 for plan in plans)

@@ -129,6 +129,8 @@ def _print_summary(results: list[Result], elapsed: float, busy: float) -> None:
         click.echo(f"{title}:")
         for name, number in counts.items():
             click.echo(f"  {number:>9,}  {name}")
+    slowest = max(results, key=lambda result: result.recovery_us)
+    click.echo(f"the slowest recovery took {slowest.recovery_us / 1e6:.1f} s (seed {slowest.seed})")
     violated = sum(result.violation is not None for result in results)
     click.echo(
         f"{len(results)} seeds, {violated} violated; {simulated:,.0f} simulated seconds and"

@@ -46,6 +46,7 @@ from tidelog.wire.messages.incremental_alter_configs import (
 
 TIMEOUT_MS = 3000
 REPAIR_MS = 1000
+TURN_BACK_MS_MAX = 200
 TOPIC_RESOURCE = 2
 SET = 0
 PREFERRED, UNCLEAN = 0, 1
@@ -146,6 +147,10 @@ class Admin:
         factor = self.topics[name].replication_factor
         replicas = tuple(self.client.rng.sample(self._brokers, factor))
         yield from self._ask_reassignment(name, index, replicas)
+        if self.client.rng.randrange(2):
+            # Most moves have ended when the next change comes.
+            yield Sleep(self.client.rng.randrange(TURN_BACK_MS_MAX))
+            yield from self._ask_reassignment(name, index, None)
 
     def _cancel_reassignment(self) -> Flow:
         name, index = self._some_partition()

@@ -23,12 +23,16 @@ MAX_WAIT_MS = 500
 PARTITION_MAX_BYTES = 16 << 10
 EARLIEST, LATEST = -2, -1
 NOBODY = -1
+FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 class Witness(Protocol):
     """Who compares what is read with what was committed."""
 
-    def read(self, consumer: str, place: Place, batch: RecordBatch, /) -> None: ...
+    def read(
+        self, consumer: str, place: Place, batch: RecordBatch, high_watermark: Offset, /
+    ) -> None:
+        """Which replica's high watermark it came with."""
 
     def reset(self, consumer: str, place: Place, position: Offset, start: Offset, /) -> None:
         """The position was outside of the log, which begins at start now."""
@@ -113,8 +117,12 @@ class Consumer:
     def _fetched(self, answer: Fetched) -> Flow:
         assert self.place is not None
         error = ErrorCode(answer.error_code)
+        reached = self._history.counters.reached
+        if error in FENCED:
+            reached("a consumer was fenced by its epoch")
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and self._replica != NOBODY:
-            return error  # a follower that is behind; the leader knows better
+            reached("a follower was behind its consumer")
+            return error  # the leader knows better
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             yield from self._reset()
             return ErrorCode.NONE
@@ -130,6 +138,7 @@ class Consumer:
             self.position, self._epoch = min(end_offset, self.position), -1
             return error
         if answer.preferred_read_replica != NOBODY:
+            reached("a consumer was sent to a follower")
             self._replica = answer.preferred_read_replica
             return error
         self._take(answer)
@@ -140,7 +149,7 @@ class Consumer:
         self._history.succeeded("Fetch")
         walk = BatchWalk(memoryview(answer.records or b""))
         for batch in walk:
-            self._witness.read(self.client.name, self.place, batch)
+            self._witness.read(self.client.name, self.place, batch, answer.high_watermark)
             if not batch.is_control:
                 for record in read_records(batch):
                     if record.offset >= self.position:

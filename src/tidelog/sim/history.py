@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from tidelog.sim.counters import Counters
 from tidelog.types import Offset, Uuid
 
 
@@ -64,6 +65,8 @@ class History:
     deleted_topics: dict[Uuid, None] = field(default_factory=dict)
     operations: dict[str, int] = field(default_factory=dict)
     """How many requests of clients succeeded, by their kind."""
+    counters: Counters = field(default_factory=Counters)
+    """Of what rarely happens to clients."""
 
     def succeeded(self, kind: str) -> None:
         self.operations[kind] = self.operations.get(kind, 0) + 1

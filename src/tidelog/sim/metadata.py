@@ -8,9 +8,9 @@ from tidelog.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from tidelog.sim.counters import Counters
 from tidelog.sim.history import Place
 from tidelog.sim.plan import host
-from tidelog.sim.replicas import ReplicaInvariants, require
+from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.trace import Trace
-from tidelog.sim.violation import Violation
+from tidelog.sim.violation import Violation, require
 from tidelog.types import Uuid
 
 MIN_ISR = "min.insync.replicas"
@@ -30,8 +30,8 @@ class MetadataInvariants:
         self._images: dict[str, MetadataImage] = {}
         self._states: dict[tuple[Place, int], PartitionState] = {}
         self._latest: dict[Place, PartitionState] = {}
-        self._brokers: dict[int, dict[int, Uuid]] = {}
-        """The incarnation of each broker epoch."""
+        self._epochs: dict[int, tuple[int, Uuid]] = {}
+        """The broker of each broker epoch, and its incarnation."""
         self._incarnations: dict[str, Uuid] = {}
         """Of the process that a machine runs."""
         self._unclean: dict[str, None] = {}
@@ -84,22 +84,31 @@ class MetadataInvariants:
         old_brokers = None if before is None else before.brokers
         if image.brokers is not old_brokers:
             for broker in image.brokers.values():
-                if old_brokers is None or old_brokers.get(broker.broker_id) is not broker:
+                old = None if old_brokers is None else old_brokers.get(broker.broker_id)
+                if old is not broker:
+                    self._check_epoch(machine, old, broker)
                     self._check_broker(machine, image, broker)
         if before is None or image.topics is not before.topics:
             for topic, index, state in _changed(before, image):
                 self._check_partition(machine, image, topic, index, state)
 
-    def _check_broker(self, machine: str, image: MetadataImage, broker: Broker) -> None:
-        epochs = self._brokers.setdefault(broker.broker_id, {})
-        if broker.broker_epoch not in epochs:
-            self._trace.show(f"broker {broker.broker_id} registered, epoch {broker.broker_epoch}")
-        known = epochs.setdefault(broker.broker_epoch, broker.incarnation_id)
+    def _check_epoch(self, machine: str, old: Broker | None, broker: Broker) -> None:
+        broker_id, epoch = broker.broker_id, broker.broker_epoch
+        if epoch not in self._epochs:
+            self._trace.show(f"broker {broker_id} registered, epoch {epoch}")
+        known = self._epochs.setdefault(epoch, (broker_id, broker.incarnation_id))
         require(
-            known == broker.incarnation_id,
+            known == (broker_id, broker.incarnation_id),
             "a broker epoch is of one incarnation",
-            lambda: f"{machine}: broker {broker.broker_id}, epoch {broker.broker_epoch}",
+            lambda: f"{machine}: broker {broker_id}, epoch {epoch}",
         )
+        require(
+            old is None or old.broker_epoch <= epoch,
+            "broker epochs rise",
+            lambda: f"{machine}: broker {broker_id}, from {old and old.broker_epoch} to {epoch}",
+        )
+
+    def _check_broker(self, machine: str, image: MetadataImage, broker: Broker) -> None:
         name = host(broker.broker_id)
         if self._incarnations.get(name) == broker.incarnation_id:
             self._replicas.registered(name, broker.broker_epoch)
@@ -108,6 +117,8 @@ class MetadataInvariants:
                 _check_registration(image, broker)
         if broker.fenced:
             self._counters.reached("a broker was fenced")
+        if broker.in_controlled_shutdown:
+            self._counters.reached("a broker handed its leaderships over")
         if not broker.is_active and image.elr_is_on:
             for place, state in image.partitions_of(broker.broker_id):
                 if broker.broker_id in state.isr:
@@ -130,6 +141,7 @@ class MetadataInvariants:
         if latest is not None and latest.partition_epoch >= state.partition_epoch:
             return
         self._latest[place] = state
+        self._replicas.decided(place, state)
         self._trace.show(f"{name} {_words(state)}")
         _check_sets(image, topic, name, state)
         if latest is not None:
@@ -155,6 +167,8 @@ class MetadataInvariants:
             self._counters.reached("an ISR grew")
         if before.is_reassigning and not state.is_reassigning:
             self._counters.reached("a reassignment ended")
+            if not set(before.adding_replicas) & set(state.replicas) and before.adding_replicas:
+                self._counters.reached("a reassignment was taken back")
         if state.leader < 0 <= before.leader:
             self._counters.reached("a partition lost its leader")
         if state.leader_epoch > before.leader_epoch:

@@ -15,15 +15,17 @@ from tidelog.events import (
 )
 from tidelog.node import Node
 from tidelog.runtime.metadata import Metadata
+from tidelog.sim.check_quorum import CheckQuorum
 from tidelog.sim.counters import Counters
 from tidelog.sim.describe import Readable
 from tidelog.sim.fetches import FetchInvariants, Hosted
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, STOPPED, Machine
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.quorum import QuorumInvariants
-from tidelog.sim.replicas import ReplicaInvariants, require
+from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.trace import Trace
 from tidelog.sim.view import hosted_by, incarnation_of, metadata_of, node_of
+from tidelog.sim.violation import require
 from tidelog.sim.words import Words
 
 Ended = Callable[[Machine], None]
@@ -38,6 +40,7 @@ class Observer:
         self.metadata = MetadataInvariants(self.replicas, counters, trace)
         self.quorum = QuorumInvariants(counters)
         self.fetches = FetchInvariants()
+        self._check_quorum = CheckQuorum()
         self.client_requests = 0
         self.on_end: Ended | None = None
         """Who is to be told that a process is gone."""
@@ -59,13 +62,15 @@ class Observer:
             self._show(machine, event, frame)
         if type(event) is Received:
             self.quorum.received(machine.name, event)
+            self._check_quorum.received(machine.name, event, self.trace.now_us)
             found = self._nodes.get(machine.name)
             if found is not None:
                 self.fetches.received(machine.name, found[1], event)
         elif type(event) is TurnEnded:
             node = self._nodes[machine.name][2]
             self._turn_of = node
-            if any(fetch.session.is_follower for fetch in node.broker.woken):
+            woken = node.broker.woken if node.config.is_broker else ()
+            if any(fetch.session.is_follower for fetch in woken):
                 self._counters.reached("a follower waited for the end of a turn")
 
     def after_step(self, machine: Machine) -> None:
@@ -75,6 +80,12 @@ class Observer:
         if found is not None:
             metadata, hosted, node = found
             self.quorum.stepped(machine.name, machine.disk, metadata.raft)
+            self._check_quorum.stepped(machine.name, metadata.raft, self.trace.now_us)
+            require(
+                metadata.image.offset < self.quorum.ledger.high_watermark,
+                "what is shown is committed",
+                lambda: f"{machine.name} shows {metadata.image.offset}",
+            )
             # First what was decided: it says which leader may lack records.
             self.metadata.stepped(machine.name, metadata.image)
             self.replicas.stepped(machine.name, machine.disk, hosted.values())
@@ -122,6 +133,7 @@ class Observer:
         self.trace.say(f"{machine.name} {reason}")
         self._nodes.pop(machine.name, None)
         self.quorum.ended(machine.name)
+        self._check_quorum.ended(machine.name)
         self.fetches.ended(machine.name)
         self.metadata.ended(machine.name, is_clean=reason == STOPPED)
         if reason in (LOST_POWER, NEW_DISK):

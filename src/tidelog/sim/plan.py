@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from tidelog.broker.replica_selector import RACK_AWARE
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -91,12 +93,10 @@ class Plan:
         rack = {}
         if self.racks:
             rack["broker.rack"] = self.racks[node_id % len(self.racks)]
-            rack["replica.selector.class"] = (
-                "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-            )
+            rack["replica.selector.class"] = RACK_AWARE
         return {
-            **self.properties,
             **rack,
+            **self.properties,
             **quorum,
             "process.roles": ",".join(roles),
             "node.id": str(node_id),
@@ -135,7 +135,7 @@ def make_plan(seed: int, nodes: int | None = None, seconds: int = 30) -> Plan:
     voters = tuple(range(1, (5 if nodes == 5 and rng.randrange(2) else min(nodes, 3)) + 1))
     brokers = tuple(range(1, nodes + 1))
     factor = min(3, nodes)
-    return Plan(
+    plan = Plan(
         seed=seed,
         seconds=seconds,
         voters=voters,
@@ -152,6 +152,9 @@ def make_plan(seed: int, nodes: int | None = None, seconds: int = 30) -> Plan:
         racks=("a", "b") if rng.randrange(3) == 0 else (),
         fast_steps=rng.choice((None, None, 0, 1)),
     )
+    if nodes > len(voters) and rng.randrange(3) == 0:
+        return replace(plan, brokers=brokers[-factor:])  # the first are controllers alone
+    return plan
 
 
 def _properties(rng: random.Random) -> dict[str, str]:

@@ -34,6 +34,11 @@ NEVER_WRITTEN = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
+RARE = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: "acks=all was refused below min.insync.replicas",
+    ErrorCode.REQUEST_TIMED_OUT: "acks=all took too long",
+}
+"""Answers that a long run must have seen."""
 
 Acknowledged = Callable[[Written], None]
 
@@ -193,6 +198,8 @@ class Producer:
             case ErrorCode.NONE | ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 self._acknowledged(batch, result)
             case error:
+                if error in RARE:
+                    self._history.counters.reached(RARE[error])
                 batch.may_be_written |= error not in NEVER_WRITTEN
                 self._is_recovering = True
                 if error not in RETRIABLE and batch in self._queue[:1]:

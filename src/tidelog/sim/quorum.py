@@ -7,26 +7,27 @@ import struct
 from tidelog.events import ConnectionId, Received
 from tidelog.log.names import LOG, file_name
 from tidelog.metadata.format import METADATA_DIRECTORY
-from tidelog.metadata.snapshot import parse_snapshot_name, read_snapshot
+from tidelog.metadata.snapshot import Snapshot, parse_snapshot_name, read_snapshot
 from tidelog.raft.election_state import QUORUM_STATE, parse_quorum_state
 from tidelog.raft.raft import Raft
 from tidelog.raft.types import NOBODY
 from tidelog.raft.voters import VoterSet
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.sim.ledger import Entry, Ledger, follow, surviving
+from tidelog.sim.ledger import Entry, Ledger, ReplicaLog, follow, surviving
 from tidelog.sim.plan import host
-from tidelog.sim.replicas import require
-from tidelog.sim.violation import Violation
+from tidelog.sim.violation import Violation, require
+from tidelog.sim.voter_sets import VoterSets
 from tidelog.types import Offset
 from tidelog.wire.api import ApiKey
-from tidelog.wire.declare import Message
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
 from tidelog.wire.request import Request, decode_response
 
 PATH = f"data/{METADATA_DIRECTORY}"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 FETCH_KEY = int(ApiKey.FETCH).to_bytes(2, "big")
+RAFT_CLIENT, CLIENT_ID = b"raft-client", 14
+"""Whose fetches are of the metadata log, and where a request says whose it is."""
 ASKED = struct.Struct(">16sxiiq")
 """Of a fetch of one partition: topic id, a count, partition, leader epoch, offset."""
 
@@ -60,10 +61,15 @@ class QuorumInvariants:
         self._disks: dict[str, int] = {}
         self._asked: dict[tuple[str, ConnectionId, int], Request] = {}
         """Vote requests that a machine has not answered."""
-        self._snapshots: dict[str, list[Message]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self._disk_of: dict[str, SimulatedDisk] = {}
         self._rafts: dict[str, Raft] = {}
         self._voters: dict[str, None] = {}
+        self._voter_sets = VoterSets(counters)
+        self._told: dict[str, int] = {}
+        """The last epoch that a machine has told others, with the disk that it has."""
+        self._replaced: dict[str, ReplicaLog] = {}
+        """What was on a machine's last disk before the present one."""
 
     # What happens to machines.
 
@@ -73,6 +79,12 @@ class QuorumInvariants:
         follow(self.ledger, machine, disk, raft.log, may_be_rewritten=False)
         self._marks[machine], self._rafts[machine] = mark(raft), raft
         self._note_voter(machine, raft)
+        self._voter_sets.started(machine, PATH, disk, raft, self.ledger.replica(machine))
+        require(
+            raft.epoch >= self._told.get(machine, 0),
+            "no epoch is forgotten",
+            lambda: f"{machine} starts in {raft.epoch}, and told {self._told[machine]} before",
+        )
         if raft.is_leader:
             # A quorum of one has elected itself while it was loaded.
             self._leaders.setdefault(raft.epoch, raft.leader_id)
@@ -95,6 +107,9 @@ class QuorumInvariants:
         left = surviving(disk, PATH)
         found = map(parse_snapshot_name, disk.names(PATH))
         left.start_offset = max((one.end_offset for one in found if one is not None), default=0)
+        before = self.ledger.replicas.get(machine)
+        if is_new_disk and before is not None:
+            self._replaced[machine] = before
         for gone in self.ledger.lost(machine, left, "power"):
             raise Violation(
                 "committed metadata is durable",
@@ -102,6 +117,7 @@ class QuorumInvariants:
             )
         if is_new_disk:
             self._disks[machine] = self._disks.get(machine, 0) + 1
+            self._told.pop(machine, None)
 
     # A step.
 
@@ -141,13 +157,17 @@ class QuorumInvariants:
         )
         if start != before[5]:
             self._check_start(machine, disk, start)
-            if start <= before[4]:
-                self._counters.reached("a metadata log was cut behind a snapshot")
+            is_own = start <= before[4]
+            self._counters.reached(
+                "a metadata log was cut behind a snapshot" if is_own else "a snapshot was fetched"
+            )
         if end != before[4] or start != before[5] or epoch != before[0]:
             if end < before[4]:
                 self._counters.reached("a voter truncated the metadata log")
             rewritten = epoch != before[0] or end < before[4]
-            follow(self.ledger, machine, disk, raft.log, may_be_rewritten=rewritten)
+            added = follow(self.ledger, machine, disk, raft.log, may_be_rewritten=rewritten)
+            replica = self.ledger.replica(machine)
+            self._voter_sets.grew(machine, PATH, disk, raft, replica, added)
         if is_leader and not leads_on:
             self._counters.reached("a voter became the quorum's leader")
             self.ledger.lead(machine, is_unclean=False)
@@ -183,6 +203,11 @@ class QuorumInvariants:
         )
 
     def _is_durable(self, machine: str, wanted: Entry) -> bool:
+        replaced = self._replaced.get(machine)
+        if replaced is not None and replaced.holds(wanted):
+            # What it said of it may arrive later. The voter that had that disk is lost, as one of
+            # a minority: the others cannot elect anybody without one that has it, too.
+            return True
         replica = self.ledger.replicas.get(machine)
         if replica is None or not replica.holds(wanted):
             return False
@@ -204,8 +229,8 @@ class QuorumInvariants:
         for name in found:
             key = names[name]
             assert key is not None
-            records = read_snapshot(bytes(disk.peek(f"{PATH}/{name}")), key).records
-            if self._snapshots.setdefault(name, records) != records:
+            found_now = read_snapshot(bytes(disk.peek(f"{PATH}/{name}")), key)
+            if self._snapshots.setdefault(name, found_now) != found_now:
                 raise Violation("equal snapshots say the same", f"{machine}: {name} differs")
             self._counters.reached("a metadata log began with a snapshot")
 
@@ -223,7 +248,7 @@ class QuorumInvariants:
         """Nothing that others rely upon leaves before it is durable."""
         if connection < 0:
             is_voter = machine in self._voters
-            if is_voter and frame[4:6] == FETCH_KEY and METADATA_TOPIC_ID in frame:
+            if is_voter and frame[4:6] == FETCH_KEY and frame.startswith(RAFT_CLIENT, CLIENT_ID):
                 # The step that sends it may have changed the log, or replaced it by a snapshot.
                 self.stepped(machine, disk, self._rafts[machine])
                 self._check_fetch(machine, disk, frame)
@@ -270,8 +295,18 @@ class QuorumInvariants:
 
     def _check_fetch(self, machine: str, disk: SimulatedDisk, frame: bytes) -> None:
         """A voter that asks for what follows has all before it on its disk."""
-        topic_id, partition, _, offset = ASKED.unpack_from(frame, frame.index(METADATA_TOPIC_ID))
+        found = ASKED.unpack_from(frame, frame.index(METADATA_TOPIC_ID))
+        topic_id, partition, epoch, offset = found
         assert (topic_id, partition) == (METADATA_TOPIC_ID, 0)
+        if epoch > self._told.get(machine, 0):
+            self._told[machine] = epoch
+            path = f"{PATH}/{QUORUM_STATE}"
+            state = parse_quorum_state(path, disk.durable_file(path))
+            require(
+                state.epoch >= epoch,
+                "an epoch is durable before it is told",
+                lambda: f"{machine} fetches in epoch {epoch}, its disk says {state}",
+            )
         last = self.ledger.replica(machine).at(offset - 1)
         if last is None:
             return

@@ -3,17 +3,18 @@ for the partitions that the step changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from operator import lt
 
+from tidelog.metadata.image import PartitionState
 from tidelog.replica.partition import Partition
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.history import Place, Written
 from tidelog.sim.ledger import Entry, Ledger, entry, follow, surviving
 from tidelog.sim.plan import host
-from tidelog.sim.violation import Violation
+from tidelog.sim.violation import Violation, require
 from tidelog.types import Offset
 from tidelog.wire.batch import RecordBatch
 
@@ -24,11 +25,6 @@ the log knows."""
 
 def _is_rising(numbers: list[int]) -> bool:
     return len(numbers) < 2 or all(map(lt, numbers, islice(numbers, 1, None)))
-
-
-def require(is_so: bool, invariant: str, detail: Callable[[], str]) -> None:
-    if not is_so:
-        raise Violation(invariant, detail())
 
 
 class ReplicaInvariants:
@@ -51,6 +47,8 @@ class ReplicaInvariants:
         it; None before the controller knows that one."""
         self._isrs: dict[Partition, tuple[int, ...]] = {}
         """Of each leader, as it was after its last step."""
+        self._decided: dict[Place, PartitionState] = {}
+        """The controller's last word on each."""
         self.grown: dict[str, dict[Partition, None]] = {}
         """Whose logs a leader has appended to; whoever looks at them takes them away."""
 
@@ -81,6 +79,11 @@ class ReplicaInvariants:
         ledger.replicas.pop(machine, None)
         place = self._place(partition)
         self._paths[machine, place] = partition.log.path
+        if partition.high_watermark > ledger.high_watermark and not ledger.excused:
+            raise Violation(
+                "no replica begins ahead of every leader",
+                f"{partition} on {machine}: {partition.high_watermark}",
+            )
         follow(ledger, machine, disk, partition.log, may_be_rewritten=False)
 
     def lost(self, machine: str, disk: SimulatedDisk, why: str) -> None:
@@ -94,6 +97,23 @@ class ReplicaInvariants:
 
     def elected_unclean(self, place: Place, leader_epoch: int) -> None:
         self._unclean_epochs[place] = leader_epoch
+
+    def decided(self, place: Place, state: PartitionState) -> None:
+        """By the controller, whoever has heard of it."""
+        self._decided[place] = state
+        for partition in self._marks.get(host(state.leader), ()):
+            if self._place(partition) == place and partition.is_leader:
+                self._check_counted(place, partition, partition.maximal_isr)
+
+    def _check_counted(self, place: Place, partition: Partition, members: Iterable[int]) -> None:
+        """Within its epoch the leader alone adds to the ISR, and counts whom it has asked for."""
+        decided = self._decided.get(place)
+        if decided is not None and decided.leader_epoch == partition.leader_epoch:
+            require(
+                set(decided.isr) <= set(members),
+                "a leader waits for all that may be elected",
+                lambda: f"{partition}: the controller has {decided.isr}, its leader {members}",
+            )
 
     def is_led(self, place: Place, leader_epoch: int) -> bool:
         """Or the leader of that epoch does not know it yet."""
@@ -259,6 +279,7 @@ class ReplicaInvariants:
                 lambda: f"{partition} on {machine}: {high_watermark} with ISR {partition.isr}",
             )
         place = self._place(partition)
+        self._check_counted(place, partition, members)
         if self._show(machine, place, ledger, now[4], high_watermark):
             for member in members:
                 if not self._may_lack(partition, member):
@@ -272,11 +293,15 @@ class ReplicaInvariants:
         self, machine: str, place: Place, ledger: Ledger, leader_epoch: int, offset: Offset
     ) -> bool:
         """The leader of an epoch shows what lies below an offset; whether any of it is new."""
-        if self._unclean_epochs.get(place, -1) > leader_epoch:
-            # Another one leads without its records, and it does not know that yet.
+        if self._is_overtaken(place, leader_epoch):
             ledger.excuse(machine, offset, "an unclean election")
             return False
         return bool(ledger.commit(machine, offset))
+
+    def _is_overtaken(self, place: Place, leader_epoch: int) -> bool:
+        """Whether another one leads, without the records of this epoch's leader, and that one and
+        its followers do not know it yet."""
+        return self._unclean_epochs.get(place, -1) > leader_epoch
 
     def _check_follower(
         self, machine: str, partition: Partition, ledger: Ledger, before: Mark, now: Mark
@@ -294,6 +319,8 @@ class ReplicaInvariants:
                 "a high watermark falls by truncation alone",
                 lambda: f"{partition} on {machine}: from {before[0]} to {now[0]}, end {now[1]}",
             )
+        elif now[0] > before[0] and self._is_overtaken(self._place(partition), now[4]):
+            ledger.excuse(machine, now[0], "an unclean election")
         elif now[0] > before[0]:
             if now[0] > ledger.high_watermark:
                 raise Violation(
@@ -330,10 +357,16 @@ class ReplicaInvariants:
             lambda: f"{consumer} at {position} of {ledger.name} is sent to {start}",
         )
 
-    def read(self, consumer: str, place: Place, batch: RecordBatch) -> None:
-        """A consumer sees what is committed, and always the same at an offset."""
+    def read(self, consumer: str, place: Place, batch: RecordBatch, high_watermark: Offset) -> None:
+        """A consumer sees what is committed, also by what a follower knows; and always the same
+        at an offset."""
         ledger = self.ledgers[place]
         found = entry(batch)
+        if found.end_offset > high_watermark:
+            raise Violation(
+                "no replica shows more than its high watermark",
+                f"{consumer} got {found[:4]} of {ledger.name} with {high_watermark}",
+            )
         if found.end_offset > ledger.high_watermark and found.key not in ledger.excused:
             raise Violation(
                 "consumers see what is committed",

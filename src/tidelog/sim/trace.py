@@ -47,6 +47,10 @@ class Trace:
         self._unhashed: list[bytes] = []
         """Of the last steps: one call for many is cheaper."""
 
+    @property
+    def now_us(self) -> int:
+        return self._timeline.now_us
+
     def step(self, machine: int, event: Event, frame: memoryview | None) -> None:
         self.steps += 1
         code = _CODES[event.__class__]

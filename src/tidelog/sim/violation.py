@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Violation(Exception):
     """Something happened that must never happen."""
@@ -13,3 +15,9 @@ class Violation(Exception):
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.detail}"
+
+
+def require(is_so: bool, invariant: str, detail: Callable[[], str]) -> None:
+    """Where it is not so often asked that making the detail ready would cost too much."""
+    if not is_so:
+        raise Violation(invariant, detail())

@@ -21,6 +21,7 @@ GOOD = Result(
     digest="",
     steps=1000,
     simulated_us=30_000_000,
+    recovery_us=2_500_000,
     client_requests=1500,
     faults=dict.fromkeys(FAULTS, 2),
     branches=dict.fromkeys(SOMETIMES, 1),
@@ -46,6 +47,7 @@ def test_a_run_that_reached_all(
     shown = capsys.readouterr()
     assert "200 seeds, 0 violated; 6,000 simulated seconds" in shown.out
     assert "30.0 simulated seconds a second of one core" in shown.out
+    assert "the slowest recovery took 2.5 s (seed 1)" in shown.out
     assert "each with 50 requests of clients" in shown.out
     assert f"{400:>9}  kill" in shown.out
     assert "175 of 200 seeds" in shown.err

@@ -116,3 +116,14 @@ def test_nor_is_one_that_somebody_can_lead(watched: Watched) -> None:
     offline = change(1, 0, isr=(), leader=-1, eligible_leader_replicas=(1,), last_known_elr=(2,))
     watched.commit(offline)
     assert watched.invariants.hopeless() == []
+
+
+def test_a_broker_epoch_is_one_brokers(watched: Watched) -> None:
+    with pytest.raises(Violation, match="a broker epoch is of one incarnation"):
+        watched.commit(broker(3, epoch=20))
+
+
+def test_broker_epochs_rise(watched: Watched) -> None:
+    watched.commit(broker(3, epoch=50))
+    with pytest.raises(Violation, match="broker epochs rise"):
+        watched.commit(broker(3, epoch=49, incarnation_id=uuid(1103)))

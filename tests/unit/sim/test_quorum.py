@@ -10,6 +10,7 @@ from tests.unit.raft.world import CLUSTER_ID, PATH, Node, static_world
 from tidelog.log.names import LOG, file_name
 from tidelog.raft.messages import fetch_request
 from tidelog.sim.counters import Counters
+from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.plan import host
 from tidelog.sim.quorum import QuorumInvariants
 from tidelog.sim.violation import Violation
@@ -31,7 +32,7 @@ def fetched(invariants: QuorumInvariants, node: Node, offset: int) -> None:
     """It asks for what follows."""
     raft = node.raft
     request = fetch_request(CLUSTER_ID, node.key, raft.epoch, (raft.epoch, offset), 0, 1 << 20)
-    frame = b"".join(encode_request(request, 17, 1, "node"))
+    frame = b"".join(encode_request(request, 17, 1, "raft-client-1"))
     invariants.sent(host(node.id), node.disk, -1, frame)
 
 
@@ -57,3 +58,34 @@ def test_the_step_that_asks_may_have_begun_with_a_snapshot(node: Node) -> None:
     node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
     node.raft.log.truncate_fully_and_start_at(end)
     fetched(invariants, node, end)
+
+
+def test_an_epoch_is_durable_before_it_is_told(node: Node) -> None:
+    invariants, end = invariants_of(node), node.raft.log.log_end_offset
+    node.disk.durable_file = lambda path: None  # type: ignore[method-assign]
+    with pytest.raises(Violation, match="an epoch is durable before it is told"):
+        fetched(invariants, node, end)
+
+
+def test_an_epoch_that_was_told_is_not_forgotten(node: Node) -> None:
+    invariants, quorum = invariants_of(node), node.raft._quorum
+    fetched(invariants, node, node.raft.log.log_end_offset)
+    told = quorum.state
+    quorum.state = told._replace(epoch=told.epoch - 1)
+    with pytest.raises(Violation, match="no epoch is forgotten"):
+        invariants.started(host(node.id), node.disk, node.raft)
+    # With a new disk it is another voter.
+    invariants.lost(host(node.id), node.disk, is_new_disk=True)
+    invariants.started(host(node.id), node.disk, node.raft)
+
+
+def test_what_a_voter_said_of_a_disk_that_was_replaced_still_counts(node: Node) -> None:
+    invariants, name = invariants_of(node), host(node.id)
+    last = invariants.ledger.replica(name).entries[-1]
+    node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
+    assert not invariants._is_durable(name, last)
+    invariants.lost(name, SimulatedDisk(), is_new_disk=True)
+    assert invariants._is_durable(name, last)
+    assert not invariants._is_durable(
+        name, last._replace(base_offset=last.end_offset, end_offset=last.end_offset + 1)
+    )

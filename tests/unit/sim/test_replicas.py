@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from tests.unit.replica.replicas import LAG_MS, TOPIC_ID, Replicas
 
+from tidelog.metadata.image import PartitionState
 from tidelog.replica.isr import IsrChange
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
@@ -15,6 +16,7 @@ from tidelog.sim.history import Place
 from tidelog.sim.plan import host
 from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.violation import Violation
+from tidelog.wire.batch import BatchWalk
 
 PLACE = Place(TOPIC_ID, 0)
 
@@ -157,4 +159,67 @@ def test_a_follower_deletes_what_a_leader_has(watched: Watched) -> None:
     assert watched[2].log.log_start_offset == 1
     watched[3].advance_log_start_offset(2)
     with violation("no follower deletes more than a leader did"):
+        watched.look()
+
+
+def counted(watched: Watched) -> PartitionState:
+    """All three, by the controller's word."""
+    return PartitionState((1, 2, 3), (1, 2, 3), 1, watched.leader_epoch, 9)
+
+
+def test_a_leader_has_asked_for_all_that_the_controller_counts(watched: Watched) -> None:
+    watched.invariants.decided(PLACE, counted(watched))
+    watched.change((1, 3))
+    watched.look()
+    with violation("a leader waits for all that may be elected"):
+        watched.invariants.decided(PLACE, counted(watched))
+
+
+def test_a_leader_waits_for_all_that_the_controller_counts(watched: Watched) -> None:
+    """It forgets that it asked for 2."""
+    watched.invariants.decided(PLACE, counted(watched))
+    watched.change((1, 3))
+    watched.append()
+    watched.advance(LAG_MS + 1)
+    watched.fetch(3)
+    with violation("a leader waits for all that may be elected"):
+        watched.fetch(3)
+
+
+def test_what_was_decided_for_another_epoch_says_nothing(watched: Watched) -> None:
+    watched.change((1, 3))
+    watched.look()
+    watched.invariants.decided(PLACE, PartitionState((1, 2, 3), (1, 2, 3), 1, 7, 9))
+    watched.append()
+    watched.advance(LAG_MS + 1)
+    watched.replicate(3)
+    assert watched.leader.high_watermark == 2
+
+
+def test_no_replica_shows_more_than_its_high_watermark(watched: Watched) -> None:
+    found = watched.leader.log.read(0, 1, 1 << 20)
+    assert found is not None
+    (batch,) = BatchWalk(found.read())
+    watched.invariants.read("consumer", PLACE, batch, 1)
+    with violation("no replica shows more than its high watermark"):
+        watched.invariants.read("consumer", PLACE, batch, 0)
+
+
+def test_who_follows_a_leader_that_was_overtaken_need_not_know_it(watched: Watched) -> None:
+    """Somebody else was elected uncleanly: neither 1 nor its followers have heard of that."""
+    watched.append()
+    watched.invariants.elected_unclean(PLACE, watched.leader_epoch + 1)
+    watched.replicate()
+    watched.replicate()
+    assert watched[2].high_watermark == 2
+    ledger = watched.invariants.ledgers[PLACE]
+    assert ledger.high_watermark == 1
+    assert [one.reason for one in ledger.excused.values()] == ["an unclean election"]
+
+
+def test_nobody_else_is_ahead_of_every_leader(watched: Watched) -> None:
+    watched.append()
+    watched.fetch(2)
+    watched[2].set_high_watermark(2)
+    with violation("no follower is ahead of every leader"):
         watched.look()
