@@ -105,11 +105,12 @@ class Director:
 
     def do_nodes(self, count: str, *, named: dict[str, str]) -> None:
         """Brokers 1 to N and a controller of its own, so that the brokers' links may be cut; with
-        controllers=all every node is both."""
+        controllers=all every node is both. racks=a,b,c is where they stand."""
         brokers = tuple(range(1, int(count) + 1))
+        racks = tuple(named.pop("racks").split(",")) if "racks" in named else ()
         is_combined = named.pop("controllers", "one") == "all"
         voters = brokers if is_combined else (len(brokers) + 1,)
-        self.begin(brokers, voters, PROPERTIES | named)
+        self.begin(brokers, voters, PROPERTIES | named, racks[-1:] + racks[:-1])
         self.until(lambda: all(self.is_in_service(broker) for broker in brokers))
 
     def begin(
@@ -291,7 +292,8 @@ class Director:
         self._start(flow())
 
     def do_fetch(self, *, named: dict[str, str]) -> None:
-        """What a consumer sees from offset=N on, of the leader or from=NODE."""
+        """What a consumer sees from offset=N on, of the leader or from=NODE; it may tell its
+        rack=NAME."""
         offset = int(named.get("offset", "0"))
 
         def flow() -> Flow:
@@ -306,6 +308,7 @@ class Director:
                 max_wait_ms=0,
                 min_bytes=1,
                 topics=(fetch.FetchTopic(topic_id=topic_id, partitions=(asked,)),),
+                rack_id=named.get("rack", ""),
             )
             answer: Any = PeerFailure.LOST
             while answer is PeerFailure.LOST:  # a connection to the process before
@@ -317,6 +320,9 @@ class Director:
             data = answer.responses[0].partitions[0]
             if data.error_code:
                 self.say(f"fetch: {ErrorCode(data.error_code).name}")
+                return
+            if data.preferred_read_replica >= 0:
+                self.say(f"fetch: to be had from {data.preferred_read_replica}")
                 return
             values = [
                 (record.value or b"").decode()
