@@ -80,6 +80,20 @@ def test_the_first_fetch_opens_a_session_and_the_next_ones_name_what_changed(wir
     assert first.topics[0].partitions[0].last_fetched_epoch == -1
 
 
+def test_a_follower_asks_as_it_is_configured_to() -> None:
+    wired = Wired(
+        replica_fetch_min_bytes="7",
+        replica_fetch_wait_max_ms="123",
+        replica_fetch_response_max_bytes="45678",
+        replica_fetch_max_bytes="9012",
+    )
+    wired.create_topic()
+    wired.advance(300)
+    first, *_, last = fetches(wired, 2)
+    assert first.topics[0].partitions[0].partition_max_bytes == 9012
+    assert (last.max_wait_ms, last.min_bytes, last.max_bytes) == (123, 7, 45678)
+
+
 def test_a_high_watermark_comes_with_the_next_answer_1(wired: Wired) -> None:
     assert wired[1].produce("t", b"a").error_code == 0
     assert wired.watermarks() == {1: 1, 2: 0, 3: 0}
