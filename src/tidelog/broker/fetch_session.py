@@ -58,6 +58,7 @@ class FetchedPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.current_leader_epoch = -1
         self.known_high_watermark: Offset = -1
         self.known_log_start_offset: Offset = -1
         self.partition: Partition | None = None
@@ -68,6 +69,9 @@ class FetchedPartition:
 
     def update(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
+        if asked.current_leader_epoch != self.current_leader_epoch:
+            # It has dropped what it was told meanwhile of the epoch before.
+            self.known_high_watermark = self.known_log_start_offset = -1
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset

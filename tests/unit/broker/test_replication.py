@@ -666,3 +666,33 @@ def test_a_watermark_that_came_with_a_divergence_is_told_again(wired: Wired) -> 
     wired.down.clear()
     wired.advance(2000)
     assert wired.watermarks() == {1: 2, 2: 2, 3: 2}
+
+
+def test_a_watermark_is_told_again_in_another_leader_epoch(wired: Wired) -> None:
+    """Who has heard of an epoch drops what it is told of the one before; on an idle partition it
+    would otherwise never know the high watermark."""
+    wired[1].produce("t", b"a")
+    wired.advance(600)
+    state = fetch.ReplicaState(replica_id=2, replica_epoch=wired[2].broker.broker_epoch)
+
+    def told(session_id: int, session_epoch: int, leader_epoch: int) -> fetch.FetchResponse:
+        asked = fetch_partition(0, 1, current_leader_epoch=leader_epoch, log_start_offset=0)
+        request = fetch.FetchRequest(
+            replica_state=state,
+            max_wait_ms=0,
+            min_bytes=1,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=(fetch.FetchTopic(topic_id=TOPIC_ID, partitions=(asked,)),),
+        )
+        answer = wired[1].ask(request, 18)
+        assert isinstance(answer, fetch.FetchResponse)
+        return answer
+
+    first = told(0, 0, 0)
+    assert first.responses[0].partitions[0].high_watermark == 1
+    assert told(first.session_id, 1, 0).responses == ()
+    wired.change(leader=1, isr=(1, 2, 3))
+    (topic,) = told(first.session_id, 2, 1).responses
+    assert topic.partitions[0].high_watermark == 1
+    assert told(first.session_id, 3, 1).responses == ()
