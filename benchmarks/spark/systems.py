@@ -134,5 +134,5 @@ def fill(system: System, shapes: set[Shape]) -> Filled:
     servers = system.node.bootstrap_servers
     for shape in sorted(shapes):
         topics[shape] = name = system.create_topic()
-        run("produce", servers, name, PARTITIONS, *shape, BATCH_BYTES, 1, 5)
+        run("produce", servers, name, PARTITIONS, *shape, BATCH_BYTES, 1, 5, 1)
     return Filled(system, topics)
