@@ -68,9 +68,10 @@ class Flushed(NamedTuple):
 
 
 class FileFailed(NamedTuple):
-    """A RemoveFile or RemoveTree failed, and not for want of room."""
+    """A RemoveFile or RemoveTree failed, and not for want of room; or what was to be sent cannot
+    be read. Without a path nobody knows which log directory it was."""
 
-    path: str
+    path: str | None
     error: OSError
 
 

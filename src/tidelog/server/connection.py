@@ -32,6 +32,9 @@ class Listener(Protocol):
         ...
 
     def disconnected(self, connection: Connection) -> None: ...
+    def file_failed(self, error: OSError) -> None:
+        """The disk erred when an answer was read from it."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are ones by their methods, not by their class.
         self.transport = cast(asyncio.Transport, transport)
-        self.outbox = Outbox(self.transport, self.close, self.listener.unsent)
+        self.outbox = Outbox(self.transport, self._slice_failed, self.listener.unsent)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "a closed socket"
         self._is_open = True
@@ -130,6 +133,11 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.outbox.resume()
         self.proceed()
+
+    def _slice_failed(self, error: OSError | EOFError) -> None:
+        self.close(f"a promised slice cannot be read: {error}")
+        if isinstance(error, OSError):
+            self.listener.file_failed(error)
 
     def close(self, reason: str, level: int = logging.WARNING) -> None:
         if self._is_open:

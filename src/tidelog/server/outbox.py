@@ -74,10 +74,14 @@ class Outbox:
     """The frames to one peer, in order."""
 
     def __init__(
-        self, transport: asyncio.Transport, fail: Callable[[str], None], unsent: Unsent
+        self,
+        transport: asyncio.Transport,
+        fail: Callable[[OSError | EOFError], None],
+        unsent: Unsent,
     ) -> None:
         self._transport = transport
         self._fail = fail
+        """Told why a slice cannot be read: by the disk's fault, or because it was cut."""
         self._unsent = unsent
         self._parts: deque[Any] = deque()
         self.waiting_bytes = 0
@@ -151,7 +155,7 @@ class Outbox:
         """Write until the peer has enough for now: the transport calls pause then."""
         parts = self._parts
         while parts and not self._is_paused:
-            failure = ""
+            failure: OSError | EOFError | None = None
             ready: list[Any] = []
             size = 0
             try:
@@ -166,7 +170,7 @@ class Outbox:
             except (OSError, EOFError) as error:
                 # Its length is promised: only hanging up is honest, and nothing may take its place.
                 self._clear()
-                failure = f"a promised slice cannot be read: {error}"
+                failure = error
             if size <= JOINED_BYTES_MAX:
                 self._transport.write(b"".join(ready))
             else:
@@ -174,7 +178,7 @@ class Outbox:
             self._unsent.added_bytes += size
             if self._unsent.added_bytes > self._unsent.measured_after_bytes:
                 self._unsent.measure()
-            if failure:
+            if failure is not None:
                 self._fail(failure)
 
     def _read(self, part: FileSlice, size_max: int) -> bytes:

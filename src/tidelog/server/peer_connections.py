@@ -87,7 +87,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = Outbox(self._transport, self.close, self._peers.unsent)
+        self._outbox = Outbox(self._transport, self._slice_failed, self._peers.unsent)
         self._is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -118,6 +118,9 @@ class PeerConnection(asyncio.BufferedProtocol):
             log.debug("closing connection %d to a peer: %s", self.id, reason)
             self._end()
             self._transport.close()
+
+    def _slice_failed(self, error: OSError | EOFError) -> None:
+        raise AssertionError(f"a request has no slice of a file: {error}")
 
     def _end(self) -> None:
         self._is_open = False

@@ -271,6 +271,10 @@ class Shell:
         if self._connections.pop(connection.id, None) is not None:
             self.step(Disconnected(connection.id))
 
+    def file_failed(self, error: OSError) -> None:
+        """Not at once: what is sent is read in a step, too."""
+        self.loop.call_soon(self.step, FileFailed(error.filename, error))
+
     _active_ms = 0
     """The clock of the idle sweep: coarse, so that a request need not ask the time twice."""
 
@@ -386,3 +390,4 @@ class ShellListener:
         self.connected = shell.connected
         self.received = shell.received
         self.disconnected = shell.disconnected
+        self.file_failed = shell.file_failed

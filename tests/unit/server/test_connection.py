@@ -41,6 +41,9 @@ class Answering:
     def disconnected(self, connection: Connection) -> None:
         self.open.remove(connection)
 
+    def file_failed(self, error: OSError) -> None:
+        raise AssertionError(error)
+
     def _answer(self, connection: Connection, parts: list[Any]) -> None:
         if connection.outbox.push(parts):
             asyncio.get_running_loop().call_soon(connection.outbox.flush)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -16,6 +17,7 @@ from tidelog.events import (
     CloseConnection,
     Effect,
     Event,
+    FileFailed,
     PauseReading,
     Received,
     ResumeReading,
@@ -207,10 +209,10 @@ def test_a_slice_that_ended_early_is_hung_up_on_and_nothing_takes_its_place(
     is_broken: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
-        shell, _ = scripted_shell()
+        shell, node = scripted_shell()
         connection, transport = connect(shell)
         file = Zeros(1000 if not is_broken else 5000)
-        file.error = OSError("gone") if is_broken else None
+        file.error = error if is_broken else None
         connection.outbox.push([b"whole"])
         connection.outbox.push([b"head", slice_of(file, 5000)])
         connection.outbox.push([b"next"])
@@ -218,10 +220,28 @@ def test_a_slice_that_ended_early_is_hung_up_on_and_nothing_takes_its_place(
         assert transport.written == b"wholehead"
         assert transport.is_closed
         assert connection.unsent_bytes == 0
+        await turn()
+        assert node.events == ([FileFailed("a/0.log", error)] if is_broken else [])
 
+    error = OSError(errno.EIO, "broken", "a/0.log")
     asyncio.run(test())
     (record,) = caplog.records
     assert "a promised slice cannot be read" in record.getMessage()
+
+
+@on_a_loop
+async def test_a_node_does_not_hear_of_a_broken_file_inside_a_step() -> None:
+    shell, node = scripted_shell()
+    connection, _ = connect(shell)
+    file = Zeros(5000)
+    file.error = OSError(errno.EIO, "broken", "a/0.log")
+    answer = [Send(connection.id, [slice_of(file, 5000)]), CloseConnection(connection.id, "so")]
+    node.script = lambda event: answer if isinstance(event, Received) else []
+    receive(connection, requests(1))
+    assert node.requests == [1]
+    assert len(node.events) == 1, "a connection that is closed sends what it has, in the step"
+    await turn()
+    assert node.events[1:] == [FileFailed("a/0.log", file.error)]
 
 
 @on_a_loop
@@ -251,8 +271,8 @@ def outboxes(unsent: Unsent, count: int) -> list[tuple[Outbox, FakeTransport]]:
             self.pause_writing = self.outbox.pause
             self.resume_writing = self.outbox.resume
 
-        def fail(self, reason: str) -> None:
-            raise AssertionError(reason)
+        def fail(self, error: OSError | EOFError) -> None:
+            raise error
 
     transports = [FakeTransport() for _ in range(count)]
     return [(Peer(transport).outbox, transport) for transport in transports]
