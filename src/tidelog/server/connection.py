@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         self._is_open = False
         self._waits = 0
+        self._moved = 0, 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are ones by their methods, not by their class.
@@ -124,6 +125,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def unsent_bytes(self) -> int:
         return self.outbox.unsent_bytes if self._is_open else 0
+
+    def has_moved(self) -> bool:
+        """Whether part of a request came, or of an answer left, since this was asked last."""
+        before, self._moved = self._moved, (self.frames.pending_bytes, self.outbox.left_bytes)
+        return self._moved != before
 
     def pause_writing(self) -> None:
         self.outbox.pause()

@@ -118,6 +118,12 @@ class Outbox:
         """What this peer costs in memory."""
         return self.waiting_bytes + self._transport.get_write_buffer_size()
 
+    @property
+    def left_bytes(self) -> int:
+        """What this peer has still to take, in memory or not."""
+        slices = (part.size for part in self._parts if isinstance(part, FileSlice))
+        return self.unsent_bytes + sum(slices)
+
     def push(self, parts: list[Any]) -> bool:
         """Whether a flush is to follow soon: this is the first since the last one."""
         if not self.is_open:

@@ -285,6 +285,9 @@ class Shell:
             if connection.last_active_ms >= since_ms:
                 continue  # at some time since the last sweep, whose time it was given
             connection.frames.shrink()
+            if connection.has_moved():
+                connection.last_active_ms = self._active_ms
+                continue
             # Negative: never.
             if 0 <= self.idle_ms_max < since_ms - connection.last_active_ms:
                 connection.close(f"idle for {self.idle_ms_max} ms", logging.INFO)

@@ -92,6 +92,11 @@ class FrameReader:
             self._start = begin + size
             yield self._view[begin : begin + size]
 
+    @property
+    def pending_bytes(self) -> int:
+        """What arrived and was not taken."""
+        return self._end - self._start
+
     def shrink(self) -> None:
         """Nothing came for a while: cost what an idle connection costs."""
         if self._start == self._end and len(self._view) > BUFFER_BYTES_MIN:

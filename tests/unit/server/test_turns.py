@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.unit.server.fakes import connect, receive, scripted_shell
-from tests.unit.server.test_flow import on_a_loop, requests, turn
+from tests.unit.server.test_flow import Zeros, answering, on_a_loop, requests, slice_of, turn
 from tests.unit.server.test_shell import SECONDS_MAX, produce_request, request_frame
 
 from tidelog.env import Now
 from tidelog.events import Ticked
 from tidelog.server import shell as shell_module
 from tidelog.server.connection import FRAMES_A_TURN_MAX
+from tidelog.server.outbox import READ_BYTES_MAX, UNSENT_BYTES_MAX
 from tidelog.wire.compression import Compression
 from tidelog.wire.frame import BUFFER_BYTES_MIN
 
@@ -104,6 +105,59 @@ def test_only_who_is_silent_is_closed(
             assert not speaks.is_closed
             assert not (is_still.is_closed and clock.ms - 1_000_000 < idle_ms)
         assert is_still.is_closed == closed
+
+    test()
+
+
+@pytest.mark.parametrize("lies_in", ["transport", "file"])
+def test_who_still_reads_an_answer_is_not_idle(
+    monkeypatch: pytest.MonkeyPatch, lies_in: str
+) -> None:
+    clock = Clock(monkeypatch)
+
+    @on_a_loop
+    async def test() -> None:
+        shell, node = scripted_shell()
+        shell.idle_ms_max = 60_000
+        shell.sweep_idle()
+        size = 100 * READ_BYTES_MAX
+        node.script = answering(
+            slice_of(Zeros(size), size) if lies_in == "file" else bytes(UNSENT_BYTES_MAX // 2)
+        )
+        (reads, slow), (stopped, stuck) = connect(shell), connect(shell)
+        receive(reads, requests(1))
+        receive(stopped, requests(2))
+        await turn()
+        for _ in range(100):
+            clock.ms += 5_000
+            slow.drain(1000)
+            shell.sweep_idle()
+            assert not slow.is_closed
+            assert not (stuck.is_closed and clock.ms - 1_000_000 < 60_000)
+        assert stuck.is_closed
+        for _ in range(20):  # it stops reading
+            clock.ms += 5_000
+            shell.sweep_idle()
+        assert slow.is_closed
+
+    test()
+
+
+def test_who_still_sends_a_request_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    @on_a_loop
+    async def test() -> None:
+        shell, node = scripted_shell()
+        shell.idle_ms_max = 60_000
+        connection, transport = connect(shell)
+        for number, byte in enumerate(requests(7)):
+            assert node.requests == [], number
+            clock.ms += 50_000
+            receive(connection, bytes([byte]))
+            shell.sweep_idle()
+            assert not transport.is_closed
+        assert node.requests == [7]
 
     test()
 
