@@ -10,7 +10,15 @@ from typing import NamedTuple
 from tidelog.env import Disk
 from tidelog.log.config import LogConfig
 from tidelog.log.index import OFFSET_ENTRY, TIME_ENTRY
-from tidelog.log.names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TXN_INDEX, parse_file_name
+from tidelog.log.names import (
+    LOG,
+    OFFSET_INDEX,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    OffsetFile,
+    parse_file_name,
+)
 from tidelog.log.producer_snapshot import read_snapshot
 from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
@@ -52,17 +60,25 @@ class Problem(NamedTuple):
     text: str
 
 
-def dump_file(
-    disk: Disk, path: str, *, records: bool, contents: bool, decoder: Decoder | None = None
-) -> Iterator[Item | Problem]:
+class Wanted(NamedTuple):
+    """What is shown of a log."""
+
+    records: bool = False
+    contents: bool = False
+    """Of records: keys and values."""
+    metadata: bool = True
+    """Of records: all but these."""
+    decoder: Decoder | None = None
+    bytes_max: int | None = None
+    """Only batches that end within so much of the file."""
+
+
+def dump_file(disk: Disk, path: str, wanted: Wanted) -> Iterator[Item | Problem]:
     """A file's kind is known by its name. Raises ValueError if it is none of a log's."""
-    directory, _, name = path.rpartition("/")
-    file = parse_file_name(name)
-    if file is None:
-        raise ValueError(f"{path} is no file of a log: want 20 digits and one of {KIND_NAMES}")
+    file = _parsed(path)
     if file.kind == LOG:
-        segment = _Opened(disk, directory or ".", path, file.offset)
-        return dump_log(segment, records=records, contents=contents, decoder=decoder)
+        directory = path.rpartition("/")[0] or "."
+        return dump_log(_Opened(disk, directory, path, file.offset), wanted)
     content = disk.read_file(path) or b""
     if file.kind == OFFSET_INDEX:
         return _dump_offset_index(disk, path, content, file.offset)
@@ -71,6 +87,37 @@ def dump_file(
     if file.kind == TXN_INDEX:
         return _dump_txn_index(path, content, file.offset)
     return _dump_snapshot(path, content)
+
+
+def _parsed(path: str) -> OffsetFile:
+    file = parse_file_name(path.rpartition("/")[2])
+    if file is None:
+        raise ValueError(f"{path} is no file of a log: want 20 digits and one of {KIND_NAMES}")
+    return file
+
+
+def check_index(disk: Disk, path: str) -> Problem | None:
+    """What Apache Kafka looks at when it starts, to write an index anew that does not pass."""
+    file = _parsed(path)
+    base_offset = file.offset
+    content = disk.read_file(path) or b""
+    entry = TIME_ENTRY if file.kind == TIME_INDEX else OFFSET_ENTRY
+    if len(content) % entry.size:
+        return _no_whole_number(path, content)
+    if not content:
+        return None
+    first, last = entry.unpack_from(content), entry.unpack_from(content, len(content) - entry.size)
+    offset = base_offset + (last[1] if entry is TIME_ENTRY else last[0])
+    if offset < base_offset:
+        return Problem(f"The last offset of {path} is {offset}, less than the base offset")
+    if entry is TIME_ENTRY and last[0] < first[0]:
+        why = f"is {last[0]}, less than the first, {first[0]}"
+        return Problem(f"The last timestamp of {path} {why}")
+    return None
+
+
+def _no_whole_number(path: str, content: bytes) -> Problem:
+    return Problem(f"{path} has {len(content)} bytes, no whole number of entries")
 
 
 class _Opened(Segment):
@@ -86,14 +133,15 @@ class _Opened(Segment):
         return self._path if kind == LOG else super().path(kind)
 
 
-def dump_log(
-    segment: Segment, *, records: bool, contents: bool, decoder: Decoder | None = None
-) -> Iterator[Item | Problem]:
+def dump_log(segment: Segment, wanted: Wanted) -> Iterator[Item | Problem]:
     """Every batch, its records if they are wanted, with keys and values if these are."""
+    bytes_max = segment.size if wanted.bytes_max is None else wanted.bytes_max
     path = segment.path(LOG)
     last_offset = -1
     try:
         for position, header in segment.headers():
+            if position + header.size > bytes_max:
+                return
             batch = segment.batch_at(position)
             item = _batch_item(batch, position)
             yield item
@@ -101,7 +149,7 @@ def dump_log(
                 yield Problem(
                     f"The checksum of the batch at position {position} of {path} is wrong"
                 )
-            if not records:
+            if not wanted.records:
                 continue
             try:
                 found = read_records(batch)
@@ -113,10 +161,10 @@ def dump_log(
                     where = f"{last_offset} is followed by {record.offset}"
                     yield Problem(f"Non-consecutive offsets in {path}: {where}")
                 last_offset = record.offset
-                item = _record_item(batch, record, header.base_sequence, contents)
-                if decoder is not None and not batch.is_control:
+                item = _record_item(batch, record, header.base_sequence, wanted)
+                if wanted.decoder is not None and not batch.is_control:
                     try:
-                        item.fields["key"], item.fields["payload"] = decoder(
+                        item.fields["key"], item.fields["payload"] = wanted.decoder(
                             record.key, record.value
                         )
                     except DecodeError as error:
@@ -167,18 +215,20 @@ def sequence_of(base_sequence: int, delta: int) -> int:
     return -1 if base_sequence < 0 else (base_sequence + delta) & 0x7FFFFFFF
 
 
-def _record_item(batch: RecordBatch, record: Record, base_sequence: int, contents: bool) -> Item:
-    fields: dict[str, Value] = {
-        "offset": record.offset,
-        timestamp_name(batch): record.timestamp,
-        "keySize": -1 if record.key is None else len(record.key),
-        "valueSize": -1 if record.value is None else len(record.value),
-        "sequence": sequence_of(base_sequence, record.offset - batch.base_offset),
-        "headerKeys": [key.decode(errors="replace") for key, _ in record.headers],
-    }
-    if batch.is_control:
-        fields |= _control_fields(record)
-    elif contents:
+def _record_item(batch: RecordBatch, record: Record, base_sequence: int, wanted: Wanted) -> Item:
+    fields: dict[str, Value] = {}
+    if wanted.metadata:
+        fields |= {
+            "offset": record.offset,
+            timestamp_name(batch): record.timestamp,
+            "keySize": -1 if record.key is None else len(record.key),
+            "valueSize": -1 if record.value is None else len(record.value),
+            "sequence": sequence_of(base_sequence, record.offset - batch.base_offset),
+            "headerKeys": [key.decode(errors="replace") for key, _ in record.headers],
+        }
+        if batch.is_control:
+            fields |= _control_fields(record)
+    if wanted.contents and not batch.is_control:
         if record.key is not None:
             fields["key"] = record.key.decode(errors="replace")
         if record.value is not None:
@@ -209,7 +259,7 @@ def _dump_offset_index(
 ) -> Iterator[Item | Problem]:
     batches = _last_offsets(disk, path, base_offset)
     if len(content) % OFFSET_ENTRY.size:
-        yield Problem(f"{path} has {len(content)} bytes, no whole number of entries")
+        yield _no_whole_number(path, content)
     whole = content[: len(content) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]
     last = -1
     for relative, position in OFFSET_ENTRY.iter_unpack(whole):
@@ -233,7 +283,7 @@ def _dump_time_index(
     batches = _last_offsets(disk, path, base_offset)
     times = {b.last_offset: b.max_timestamp for b in (batches or {}).values()}
     if len(content) % TIME_ENTRY.size:
-        yield Problem(f"{path} has {len(content)} bytes, no whole number of entries")
+        yield _no_whole_number(path, content)
     whole = content[: len(content) // TIME_ENTRY.size * TIME_ENTRY.size]
     last = -1
     for timestamp, relative in TIME_ENTRY.iter_unpack(whole):

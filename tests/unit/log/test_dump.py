@@ -79,6 +79,70 @@ def test_a_torn_and_a_damaged_log_are_told(log):
     assert "Found 50 invalid bytes at the end" in answer.stderr
 
 
+def test_of_an_index_no_more_is_told_than_was_asked_for(log):
+    paths = [log.segments[0].path(".index"), log.segments[0].path(".timeindex")]
+    verified = dump(*paths, flags=("--verify-index-only",))
+    assert verified.exit_code == 0
+    assert verified.stdout.splitlines() == [f"Dumping {path}" for path in paths]
+    checked = dump(*paths, flags=("--index-sanity-check",))
+    assert checked.exit_code == 0
+    lines = [f"Dumping {path}\n{path} passed sanity check.\n" for path in paths]
+    assert checked.stdout == "".join(lines)
+    checked = dump(*paths, flags=("--index-sanity-check", "--json"))
+    assert [json.loads(line)["passed"] for line in checked.stdout.splitlines()] == [True, True]
+    for path in paths:
+        flip(path, 7)
+    verified = dump(*paths, flags=("--verify-index-only",))
+    assert verified.exit_code == 1
+    assert "Mismatches in" in verified.stderr
+    assert "timestamp mismatch" in verified.stderr
+    assert dump(*paths, flags=("--index-sanity-check",)).exit_code == 0, (
+        "it looks at the ends alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "why"),
+    [
+        (".index", bytes(11), "no whole number"),
+        (".index", b"\xff" * 8, "less than the base offset"),
+        (".timeindex", bytes(11), "no whole number"),
+        (".timeindex", bytes(8) + b"\xff" * 4, "less than the base offset"),
+        (".timeindex", bytes(7) + b"\2" + bytes(11) + b"\1" + bytes(4), "less than the first"),
+    ],
+)
+def test_an_index_that_a_node_would_write_anew_does_not_pass(tmp_path, kind, content, why):
+    path = tmp_path / f"{7:020d}{kind}"
+    path.write_bytes(content)
+    answer = dump(str(path), flags=("--index-sanity-check",))
+    assert answer.exit_code == 1
+    assert why in answer.stderr
+    assert answer.stdout == f"Dumping {path}\n"
+
+
+def test_of_a_log_so_much_is_read_as_was_asked_for(log):
+    path = log.segments[0].path(".log")
+    whole = dump(path).stdout.splitlines()
+    ends = [int(line.split(" position: ")[1].split()[0]) for line in whole[2:]]
+    assert ends[:2] == [0, ends[1]]
+    for size, batches in ((0, 0), (ends[1] - 1, 0), (ends[1], 1), (ends[2] + 1, 2)):
+        answer = dump(path, flags=("--max-bytes", str(size)))
+        assert answer.exit_code == 0, "what was not read is not wrong"
+        assert answer.stdout.splitlines() == whole[: 2 + batches]
+    assert dump(path, flags=("--max-bytes", "-1")).exit_code == 2
+
+
+def test_records_without_what_is_said_of_them(log):
+    flags = ("--skip-record-metadata", "--print-data-log")
+    path = log.segments[0].path(".log")
+    assert dump(path, flags=flags).stdout.splitlines()[3] == "| key: k payload: v0"
+    assert dump(path, flags=flags[:1]).stdout == dump(path).stdout
+    path = log.segments.active.path(".log")
+    assert dump(path, flags=flags).stdout.splitlines()[3:] == [""], "a control record"
+    items = [json.loads(line) for line in dump(path, flags=(*flags, "--json")).stdout.splitlines()]
+    assert items[-1] == {"file": path, "kind": "record"}
+
+
 @pytest.mark.parametrize("name", ["nothing.log", "leader-epoch-checkpoint"])
 def test_other_files_are_refused(log, name):
     answer = dump(f"{log.path}/{name}")
