@@ -11,7 +11,7 @@ SILENT_SECONDS = 0.5
 
 
 class Progress:
-    """Records done, and how fast, on standard error."""
+    """How much is done, and how fast, on standard error."""
 
     def __init__(self, verb: str, *, is_shown: bool = True) -> None:
         self.verb = verb
@@ -22,13 +22,28 @@ class Progress:
 
     def show(self, records: int) -> None:
         """Draw the line anew, but not too often."""
+        seconds = self._due()
+        if seconds:
+            self._draw(f"{self.verb} {records:,} records, {records / seconds:,.0f}/s")
+
+    def show_bytes(self, done: int, total: int) -> None:
+        """The same where the end is known."""
+        seconds = self._due()
+        if seconds:
+            how_far = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+            self._draw(f"{self.verb} {how_far}, {done / 1e6 / seconds:,.0f} MB/s")
+
+    def _due(self) -> float:
+        """How long it has taken so far; zero if nothing is to be drawn now."""
         now = time.monotonic()
-        if self._is_shown and now >= self._next:
-            self._next = now + SHOWN_EVERY_SECONDS
-            rate = records / (now - self._began)
-            text = f"{self.verb} {records:,} records, {rate:,.0f}/s"
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-            self._is_drawn = True
+        if not self._is_shown or now < self._next:
+            return 0
+        self._next = now + SHOWN_EVERY_SECONDS
+        return now - self._began
+
+    def _draw(self, text: str) -> None:
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        self._is_drawn = True
 
     def close(self) -> None:
         """Leave the line empty for what comes next."""

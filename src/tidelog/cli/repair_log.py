@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 
 import click
 
+from tidelog.cli.progress import Progress
 from tidelog.disk import RealDisk
 from tidelog.env import AlreadyLocked, Now
 from tidelog.log.log_dir import LOCK
@@ -35,7 +37,8 @@ def command(directory: str, wants_cut: bool) -> None:
     except AlreadyLocked as error:
         raise click.ClickException(f"a node runs on {parent}: stop it first") from error
     try:
-        damage = find_damage(disk, path)
+        with closing(Progress("checked")) as progress:
+            damage = find_damage(disk, path, progress.show_bytes)
         if damage is None:
             click.echo(f"{directory}: every batch is sound")
             return
@@ -43,7 +46,9 @@ def command(directory: str, wants_cut: bool) -> None:
         if not wants_cut:
             click.echo("nothing was changed; --cut removes it and all that follows", err=True)
             raise click.exceptions.Exit(1)
-        done = cut(disk, path, Now(time.monotonic_ns() // 10**6, time.time_ns() // 10**6))
+        now = Now(time.monotonic_ns() // 10**6, time.time_ns() // 10**6)
+        with closing(Progress("recovered")) as progress:
+            done = cut(disk, path, now, progress.show_bytes)
         click.echo(
             f"{directory}: cut {done.bytes_removed} bytes, "
             f"offsets {done.log_start_offset} to {done.log_end_offset} are left"

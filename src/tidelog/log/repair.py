@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tidelog.env import Disk, Now
 from tidelog.log.config import LogConfig
 from tidelog.log.names import LOG, parse_file_name
-from tidelog.log.recovery import load
+from tidelog.log.recovery import Progress, load
 from tidelog.log.results import DamagedSegment
 from tidelog.log.segment import Segment
 from tidelog.log.walk import SegmentWalk, find_sound_batch
@@ -22,15 +22,19 @@ class Repaired(NamedTuple):
     bytes_removed: int
 
 
-def find_damage(disk: Disk, path: str) -> DamagedSegment | None:
+def find_damage(
+    disk: Disk, path: str, progress: Progress = lambda done, total: None
+) -> DamagedSegment | None:
     """Check every batch of the partition in this directory, and change nothing. A torn tail is
     no damage: the next start cuts it."""
     segments = _segments(disk, path)
-    next_offset = 0
+    next_offset = done = 0
+    total = sum(segment.size for segment in segments)
     for index, segment in enumerate(segments):
         walk = SegmentWalk(segment, next_offset)
         for _ in walk:
-            pass
+            progress(done + walk.position, total)
+        done += segment.size
         next_offset = walk.next_offset
         if walk.flaw is None:
             continue
@@ -46,7 +50,7 @@ def find_damage(disk: Disk, path: str) -> DamagedSegment | None:
     return None
 
 
-def cut(disk: Disk, path: str, now: Now) -> Repaired:
+def cut(disk: Disk, path: str, now: Now, progress: Progress = lambda done, total: None) -> Repaired:
     """Cut the log before the first bad batch, remove all that follows, and write everything
     anew that is derived from the batches. No node may run on the directory."""
     before = sum(segment.size for segment in _segments(disk, path))
@@ -58,6 +62,7 @@ def cut(disk: Disk, path: str, now: Now) -> Repaired:
         recovery_point=0,
         log_start_offset=0,
         now=now,
+        progress=progress,
         cut_damage=True,
     )
     log.close(now)

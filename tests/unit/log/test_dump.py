@@ -3,13 +3,15 @@ ours in tests/interop."""
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 
 import pytest
 from click.testing import CliRunner
 from tests.unit.log.log_samples import NOW, append, built, marker, open_log, produced
 
-from tidelog.cli import dump_log, repair_log
+from tidelog.cli import dump_log, progress, repair_log
 from tidelog.disk import RealDisk
 from tidelog.log.config import LogConfig
 from tidelog.wire.batch import TRANSACTIONAL
@@ -148,6 +150,36 @@ def test_other_files_are_refused(log, name):
     answer = dump(f"{log.path}/{name}")
     assert answer.exit_code == 1
     assert answer.stderr.count("\n") == 1
+
+
+class Watched(io.StringIO):
+    """Standard error of somebody who looks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("flags", "verb"), [([], "checked"), (["--cut"], "recovered")])
+def test_a_repair_tells_how_far_it_is(log, monkeypatch, flags, verb):
+    seconds = itertools.count()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    if flags:
+        flip(log.segments[1].path(".log"), 90)
+    with Watched() as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        repair_log.command([log.path, *flags], standalone_mode=False)
+        drawn = stderr.getvalue().split("\r\x1b[K")
+    shown = [line for line in drawn if line.startswith(verb)]
+    assert len(shown) > 3
+    assert drawn[-1] == "", "the line is left empty"
+
+
+def test_progress_where_the_end_is_known(monkeypatch, capsys):
+    seconds = iter([10.0, 12.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    progress.Progress("checked").show_bytes(120_000_000, 3_456_000_000)
+    assert capsys.readouterr().err == "\r\x1b[Kchecked 120 of 3,456 MB, 60 MB/s"
 
 
 def test_repair(log):
