@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+DELIVERY_TIMEOUT, REQUEST_TIMEOUT = "delivery.timeout.ms", "request.timeout.ms"
 
 
 @click.command("produce")
@@ -100,10 +101,14 @@ def command(
     \b
     seq 1000 | tidelog produce --topic numbers
     tidelog produce --topic orders --key-separator : --file orders.txt
+
+    Records that brokers refuse for now are sent again for two minutes, or as long as
+    --command-property delivery.timeout.ms=MS says; then the exit code is 1.
     """
     from tidelog.cli.producing import Producing
 
     reader = _reader(**options)  # type: ignore[arg-type]  # click makes them what they are
+    connection, delivery_timeout_ms = _delivery_timeout(connection)
     with connected(*connection) as client:
         producing = Producing(
             client,
@@ -112,6 +117,7 @@ def command(
             acks=ACKS[acks],
             codec=compression_codec,
             batch_size=batch_size,
+            delivery_timeout_ms=delivery_timeout_ms,
             sync=sync,
         )
         try:
@@ -121,6 +127,26 @@ def command(
             raise SystemExit(130) from None
         producing.finish()
         producing.summarize(as_json)
+
+
+def _delivery_timeout(connection: Connection) -> tuple[Connection, int]:
+    """The producer's own property among the client's. A request may not take longer: unless it
+    is told how long it may take, it takes less."""
+    from tidelog.client import ClientSettings
+    from tidelog.client.producer_settings import producer_settings
+
+    properties = dict(connection.properties)
+    given = {name: properties.pop(name) for name in (DELIVERY_TIMEOUT,) if name in properties}
+    request_ms = properties.get(REQUEST_TIMEOUT, "")
+    try:
+        settings = producer_settings(given, int(request_ms) if request_ms.isdigit() else 0, {})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    timeout_ms = settings.delivery_timeout_ms
+    if given:
+        most_ms = min(timeout_ms, ClientSettings.request_timeout_ms)
+        properties.setdefault(REQUEST_TIMEOUT, str(most_ms))
+    return connection._replace(properties=properties), timeout_ms
 
 
 def _reader(

@@ -15,6 +15,7 @@ from tidelog.client import TopicPartition
 from tidelog.client.partitioner import partition_of_key
 from tidelog.client.produce import ACKS_ALL, Produced
 from tidelog.client.producer import Producer
+from tidelog.client.producer_settings import ProducerSettings
 from tidelog.client.routing import Attempts, learn_topics
 from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.compression import Compression
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from tidelog.cli.lines import LineRecord
     from tidelog.client import Client
     from tidelog.client.cluster import Cluster
+    from tidelog.client.errors import ClientError
     from tidelog.client.steps import Steps
+
+TOLD_AFTER_MS = 3_000
+"""A leader that moves is no news; who waits for longer wants to know what for."""
 
 
 class Producing:
@@ -39,6 +44,7 @@ class Producing:
         acks: int,
         codec: str,
         batch_size: int,
+        delivery_timeout_ms: int = ProducerSettings.delivery_timeout_ms,
         sync: bool = False,
     ) -> None:
         self.client = client
@@ -50,18 +56,26 @@ class Producing:
         self.records = 0
         self.bytes = 0
         self.began = time.monotonic()
+        self._progress = Progress("sent", is_shown=not sys.stdin.isatty())
+        self._failing_since_ms: int | None = None
+        """The first failure since something was acknowledged."""
+        self._has_told = False
+        """What it waits for, since then."""
+        client.cluster.on_retry = self._retrying
         self.partition_count = client.run(_partition_count, topic)
         if partition is not None and partition >= self.partition_count:
             last = self.partition_count - 1
             raise click.ClickException(f"topic {topic} has partitions 0 to {last}, no {partition}")
         self._producer = Producer(
-            acks=acks, idempotent=acks == ACKS_ALL, on_acknowledged=self._acknowledged
+            acks=acks,
+            idempotent=acks == ACKS_ALL,
+            delivery_timeout_ms=delivery_timeout_ms,
+            on_acknowledged=self._acknowledged,
         )
         self._builders: dict[int, BatchBuilder] = {}
         self._sticky = random.randrange(self.partition_count)
         self._acknowledged_records = 0
         self._offsets: dict[int, int] = {}
-        self._progress = Progress("sent", is_shown=not sys.stdin.isatty())
 
     def append(self, record: LineRecord) -> None:
         """Add a record; a full batch is sent."""
@@ -122,10 +136,20 @@ class Producing:
         self.client.run(self._producer.send, TopicPartition(self.topic, partition), batch)
 
     def _acknowledged(self, partition: TopicPartition, records: int, produced: Produced) -> None:
+        self._failing_since_ms, self._has_told = None, False
         self._acknowledged_records += records
         if produced.base_offset >= 0:
             self._offsets[partition.partition] = produced.base_offset + records
         self._progress.show(self._acknowledged_records)
+
+    def _retrying(self, error: ClientError) -> None:
+        now_ms = self.client.cluster.now_ms()
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+        if now_ms - self._failing_since_ms >= TOLD_AFTER_MS and not self._has_told:
+            self._has_told = True
+            self._progress.close()
+            click.echo(f"Waiting: {error}", err=True)
 
 
 def _partition_count(cluster: Cluster, topic: str) -> Steps[int]:

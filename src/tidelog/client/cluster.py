@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tidelog.client.errors import Address, BrokerError
+from tidelog.client.errors import Address, BrokerError, ClientError
 from tidelog.client.settings import ClientSettings
 from tidelog.errors import ErrorCode
 from tidelog.types import ZERO_UUID, Uuid
@@ -53,6 +53,8 @@ class Cluster:
         self.settings = settings
         self.now_ms = now_ms
         self.jitter = jitter
+        self.on_retry: Callable[[ClientError], None] = lambda error: None
+        """Told why, each time that something is tried again."""
         self.cluster_id: str | None = None
         self.controller_id = NO_LEADER
         self.brokers: dict[int, Address] = {}

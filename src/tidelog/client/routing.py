@@ -71,6 +71,7 @@ class Attempts:
             if isinstance(error, TimedOut):
                 raise error
             raise TimedOut(f"gave up after {self.elapsed_ms / 1000:.1f} s: {error}") from error
+        self.cluster.on_retry(error)
         yield Pause(backoff)
 
 

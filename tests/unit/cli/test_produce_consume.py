@@ -29,6 +29,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 numbers = itertools.count()
+TIMEOUT = "request.timeout.ms=1000"
 
 
 @pytest.fixture
@@ -189,6 +190,13 @@ def test_ctrl_c_ends_reading_with_a_sum(node, topic, produce):
         ("a\n", ["--acks", "2"], 2, "'2' is not one of"),
         ("a\n", ["--reader-property", "x=1"], 2, "no reader property x; there are"),
         ("z" * 2_000_000, [], 1, "at most"),
+        ("a\n", ["--command-property", "delivery.timeout.ms=x"], 2, "want a whole number"),
+        (
+            "a\n",
+            ["--command-property", "delivery.timeout.ms=5", "--command-property", TIMEOUT],
+            2,
+            "delivery.timeout.ms=5 is less than",
+        ),
     ],
 )
 def test_what_cannot_be_sent_is_told(produce, stdin, arguments, code, said):
