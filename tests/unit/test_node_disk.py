@@ -272,6 +272,22 @@ def test_a_topic_that_is_made_again_has_not_been_compacted(cluster: Cluster) -> 
 # What an operator hears of a start.
 
 
+def test_who_leads_again_what_nobody_else_has_speaks_of_no_loss(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster.produce("t", b"a")
+    caplog.clear()
+    cluster.kill()
+    assert cluster.values("t") == [b"a"]
+    said = [record.getMessage() for record in caplog.records if "t-0" in record.getMessage()]
+    assert said == [
+        "broker 1 leads t-0 again, in leader epoch 2: it led it last, and did not stop cleanly. Of"
+        " the records up to leader epoch 1 it lacks at most what its disk has lost"
+    ]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
 def test_what_a_crash_took_is_told_once(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,7 +172,8 @@ class Hosting:
             self.broker.fetchers.unfollow(partition)
             if partition in self.broker.fetchers.cut:
                 return  # leads, and appends, when the disk knows where its log ends
-            if state.leader_recovery_state and state.leader_epoch > partition.leader_epoch:
+            is_unclean = state.leader_recovery_state and state.leader_epoch > partition.leader_epoch
+            if is_unclean and len(state.replicas) > 1:
                 log.warning(
                     "%s is led from here by an unclean election: what others have from offset %d on"
                     " is lost",

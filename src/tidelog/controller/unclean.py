@@ -18,19 +18,36 @@ class UncleanElection(NamedTuple):
     leader: int
     before: PartitionState
 
+    @property
+    def is_of_the_last_leader(self) -> bool:
+        """It had all that was committed, and nobody has led since: but it stopped uncleanly, so
+        that nobody knows whether its disk kept what was not flushed."""
+        return self._held == (self.leader,)
+
+    @property
+    def _held(self) -> tuple[int, ...]:
+        before = self.before
+        return (*before.isr, *before.eligible_leader_replicas) or before.last_known_elr
+
     def __str__(self) -> str:
         """All that a controller can say: it knows epochs, not offsets. Which offsets are lost the
         new leader says (where its log ends) and the old one, when it cuts off what was beyond."""
         before = self.before
-        held = [*before.isr, *before.eligible_leader_replicas] or list(before.last_known_elr)
+        if self.is_of_the_last_leader:
+            return (
+                f"broker {self.leader} leads {self.topic}-{self.partition} again, in leader epoch"
+                f" {before.leader_epoch + 1}: it led it last, and did not stop cleanly. Of the"
+                f" records up to leader epoch {before.leader_epoch} it lacks at most what its disk"
+                " has lost"
+            )
         return (
             f"unclean election: broker {self.leader} leads {self.topic}-{self.partition} in leader"
             f" epoch {before.leader_epoch + 1}. What it lacks of the records up to leader epoch"
-            f" {before.leader_epoch} is lost; {describe(held)} had them last"
+            f" {before.leader_epoch} is lost; {describe(self._held)} had them last"
         )
 
 
-def describe(brokers: list[int]) -> str:
+def describe(brokers: tuple[int, ...]) -> str:
     if not brokers:
         return "nobody known"
     return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}"

@@ -196,4 +196,4 @@ class Active:
 def report_unclean(image: MetadataImage, records: Sequence[Message]) -> None:
     """Of a decision on this image."""
     for election in unclean_elections(image, records):
-        log.warning("%s", election)
+        log.log(logging.INFO if election.is_of_the_last_leader else logging.WARNING, "%s", election)

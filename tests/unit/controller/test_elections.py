@@ -197,6 +197,7 @@ def test_what_an_unclean_election_may_have_cost():
         "unclean election: broker 2 leads a-3 in leader epoch 1. What it lacks of the records up"
         " to leader epoch 0 is lost; broker 3 had them last"
     )
+    assert not found.is_of_the_last_leader
     clean = elect(image, PREFERRED, ("a", (0,)))
     assert list(unclean_elections(image, clean.records)) == []
     from_elr = change(1, 3, leader=3, isr=(3,), eligible_leader_replicas=())
