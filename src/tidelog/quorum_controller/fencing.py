@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.controller")
 
+PROBE_INTERVAL_MS_MIN = 10
 PROBE_INTERVAL_MS = 250
-"""Between two looks for a process that nobody hears of. A process that ends closes its connections
-one after the other, so that the first look may still find its listener."""
+"""Between two looks for a process that nobody hears of, twice as long each time. A process that
+ends closes its connections one after the other, so that the first look may find its listener."""
 RETRY_MS = 1000
 """After a fencing that could not be written."""
 
@@ -54,7 +55,9 @@ class Fencing:
 
     # Looking at listeners.
 
-    def look_for(self, session: Session, now: Now) -> None:
+    def look_for(
+        self, session: Session, now: Now, interval_ms: int = PROBE_INTERVAL_MS_MIN
+    ) -> None:
         """Ask the machine of a process that nobody hears of whether it still listens."""
         broker = self._registered(session)
         if broker is None or session.is_probed or session.connection is not None:
@@ -67,18 +70,19 @@ class Fencing:
 
         def probed(was_refused: bool, now: Now) -> None:
             session.is_probed = False
-            self._looked(session, was_refused, now)
+            self._looked(session, was_refused, now, interval_ms)
 
         self._active.controller.runtime.peers.probe(endpoint.host, endpoint.port, probed, now)
 
-    def _looked(self, session: Session, was_refused: bool, now: Now) -> None:
+    def _looked(self, session: Session, was_refused: bool, now: Now, interval_ms: int) -> None:
         if not self._sessions.has(session) or session.connection is not None:
             return  # it speaks again, or another has its place
         if was_refused:
             self._fence(session, "nobody listens where it did", now)
         else:
+            longer_ms = min(2 * interval_ms, PROBE_INTERVAL_MS)
             self._active.at(
-                now.monotonic_ms + PROBE_INTERVAL_MS, lambda now: self.look_for(session, now)
+                now.monotonic_ms + interval_ms, lambda now: self.look_for(session, now, longer_ms)
             )
 
     # Silence.

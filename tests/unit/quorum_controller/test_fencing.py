@@ -11,7 +11,11 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord
 from tidelog.metadata.records.cluster import NoOpRecord
 from tidelog.metadata.records.topics import PartitionChangeRecord, TopicRecord
-from tidelog.quorum_controller.fencing import PROBE_INTERVAL_MS, RETRY_MS
+from tidelog.quorum_controller.fencing import (
+    PROBE_INTERVAL_MS,
+    PROBE_INTERVAL_MS_MIN,
+    RETRY_MS,
+)
 
 TIMEOUT_MS = 9000
 QUIET = {"metadata_max_idle_interval_ms": "0"}
@@ -78,6 +82,18 @@ def test_a_process_that_ends_closes_its_listener_a_moment_later():
     cluster.sleep(PROBE_INTERVAL_MS)
     cluster.answer_probes(9001)
     assert cluster.fenced() == [1]
+
+
+def test_looks_are_frequent_at_first():
+    """A process that ends is gone a few milliseconds later; another may never be."""
+    cluster = started()
+    cluster.active.disconnected(100, cluster.now)
+    for interval_ms in (PROBE_INTERVAL_MS_MIN, 20, 40, 80, 160, PROBE_INTERVAL_MS, 250, 250):
+        assert cluster.probes.ports() == [9001]
+        cluster.answer_probes()
+        cluster.sleep(interval_ms - 1)
+        assert cluster.probes.ports() == []
+        cluster.sleep(1)
 
 
 def test_who_only_lost_its_connection_comes_back_by_another():
