@@ -5,11 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tidelog.broker.leader_checks import CHECK_MS_MAX, HELD_PARTITIONS_MAX, LeaderChecks
 from tidelog.controller.names import name_complaint
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import MetadataImage, PartitionState, Topic
+from tidelog.metadata.image import PartitionState, Topic
+from tidelog.replica.partition import NO_LEADER
+from tidelog.runtime.answers import Answer
 from tidelog.runtime.handlers.cluster import CLUSTER_ALL, NOT_ASKED, brokers
+from tidelog.runtime.purgatory import Delayed
 from tidelog.slices import Slices, each
 from tidelog.types import ZERO_UUID, Uuid
 from tidelog.wire.declare import Message
@@ -41,26 +45,91 @@ PARTITION_COST = 3
 """Microseconds."""
 
 
-def metadata(request: Request, broker: Broker, now: Now) -> Slices[Message]:
-    message = request.message
+class View:
+    """What one answer goes by: the metadata of a moment, but for leaders that are in doubt."""
+
+    def __init__(self, broker: Broker, now: Now) -> None:
+        self.image = broker.image
+        self._doubted = broker.leader_checks.doubted(now)
+        self.named: set[int] = set()
+
+    def leader(self, state: PartitionState) -> int:
+        """None rather than one that may be dead: a client that is told of it waits for it."""
+        if state.leader in self._doubted:
+            return NO_LEADER
+        self.named.add(state.leader)
+        return state.leader
+
+    def offline(self, state: PartitionState) -> tuple[int, ...]:
+        is_online = self.image.is_online
+        return tuple(replica for replica in state.replicas if not is_online(replica, state))
+
+
+class DelayedMetadata(Delayed):
+    """An answer whose leaders are being asked whether they are there."""
+
+    is_large = True
+
+    def __init__(self, told: MetadataResponse, checks: LeaderChecks, deadline_ms: int) -> None:
+        super().__init__(deadline_ms)
+        self._told = told
+        self._checks = checks
+        self.size = sum(len(topic.partitions) for topic in told.topics)
+
+    def expire(self, now: Now) -> Message:
+        return self._told
+
+    def forget(self) -> None:
+        self._checks.held_partitions -= self.size
+
+
+def metadata(request: Request, broker: Broker, now: Now) -> Slices[Answer]:
+    """A client asks as soon as a connection of its breaks, perhaps before this broker knows that
+    a leader is dead; told of it again, it would wait for that one (ADR 14)."""
+    message, listener = request.message, broker.listener
     assert isinstance(message, MetadataRequest)
-    image, asked = broker.image, message.topics
-    alive = brokers(image, broker.listener)
     if request.version < IDS_ASKED_SINCE:
-        for wanted in asked or ():
+        for wanted in message.topics or ():
             if wanted.name is None or wanted.topic_id != ZERO_UUID:
                 return (yield from _refused(message))
             yield 1
+    view = View(broker, now)
+    answer = yield from _answer(request, broker, listener, view, now)
+    now, checks = broker.jobs.fresh(now), broker.leader_checks
+    delayed = DelayedMetadata(answer, checks, now.monotonic_ms + CHECK_MS_MAX)
+
+    def checked(now: Now) -> None:
+        if not view.named & checks.doubted(now):
+            broker.purgatory.complete(delayed, answer)
+        elif not delayed.is_done:
+            again = _answer(request, broker, listener, View(broker, now), now)
+            broker.jobs.start(again, now, lambda told: broker.purgatory.complete(delayed, told))
+
+    if checks.held_partitions + delayed.size > HELD_PARTITIONS_MAX:
+        return answer
+    if not checks.check(view.named, checked, now):
+        return answer
+    checks.held_partitions += delayed.size
+    return delayed
+
+
+def _answer(
+    request: Request, broker: Broker, listener: str, view: View, now: Now
+) -> Slices[MetadataResponse]:
+    message = request.message
+    assert isinstance(message, MetadataRequest)
+    asked = message.topics
+    listed = brokers(broker.listed_brokers.at(now), listener)
     operations = TOPIC_ALL if message.include_topic_authorized_operations else NOT_ASKED
     topics = []
     if asked is None or (not asked and request.version == 0):
-        for known in image.topics.values():
-            topics.append((yield from _topic(image, known, operations)))
+        for known in view.image.topics.values():
+            topics.append((yield from _topic(view, known, operations)))
     else:
         for wanted in asked:
-            topics.append((yield from _asked(broker, image, wanted, message, operations, now)))
+            topics.append((yield from _asked(broker, view, wanted, message, operations, now)))
     return MetadataResponse(
-        brokers=alive,
+        brokers=listed,
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=tuple(topics),
@@ -82,7 +151,7 @@ def _refused(message: MetadataRequest) -> Slices[MetadataResponse]:
 
 def _asked(
     broker: Broker,
-    image: MetadataImage,
+    view: View,
     asked: MetadataRequestTopic,
     message: MetadataRequest,
     operations: int,
@@ -90,15 +159,15 @@ def _asked(
 ) -> Slices[MetadataResponseTopic]:
     yield PARTITION_COST
     if asked.topic_id != ZERO_UUID:
-        topic = image.topic_by_id(asked.topic_id)
+        topic = view.image.topic_by_id(asked.topic_id)
         if topic is None:
             return _no_topic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return (yield from _topic(image, topic, operations))
+        return (yield from _topic(view, topic, operations))
     if asked.name is None:
         return _no_topic(ErrorCode.INVALID_REQUEST, None)
-    topic = image.topic(asked.name)
+    topic = view.image.topic(asked.name)
     if topic is not None:
-        return (yield from _topic(image, topic, operations))
+        return (yield from _topic(view, topic, operations))
     if not _is_legal(asked.name):
         return _no_topic(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not message.allow_auto_topic_creation or not broker.config.auto_create_topics_enable:
@@ -116,9 +185,9 @@ def _no_topic(
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, partitions=())
 
 
-def _topic(image: MetadataImage, topic: Topic, operations: int) -> Slices[MetadataResponseTopic]:
+def _topic(view: View, topic: Topic, operations: int) -> Slices[MetadataResponseTopic]:
     partitions = yield from each(
-        topic.partitions.items(), lambda entry: _partition(image, *entry), PARTITION_COST
+        topic.partitions.items(), lambda entry: _partition(view, *entry), PARTITION_COST
     )
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
@@ -130,29 +199,25 @@ def _topic(image: MetadataImage, topic: Topic, operations: int) -> Slices[Metada
     )
 
 
-def _partition(
-    image: MetadataImage, index: int, state: PartitionState
-) -> MetadataResponsePartition:
+def _partition(view: View, index: int, state: PartitionState) -> MetadataResponsePartition:
+    leader = view.leader(state)
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=state.leader,
+        leader_id=leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
-        offline_replicas=_offline(image, state),
+        offline_replicas=view.offline(state),
     )
-
-
-def _offline(image: MetadataImage, state: PartitionState) -> tuple[int, ...]:
-    return tuple(replica for replica in state.replicas if not image.is_online(replica, state))
 
 
 def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Slices[Message]:
     """Topics by name, page by page: the cursor says where the last page ended."""
     message = request.message
     assert isinstance(message, DescribeTopicPartitionsRequest)
-    image, cursor = broker.image, message.cursor
+    view, cursor = View(broker, now), message.cursor
+    image = view.image
     if cursor is not None and cursor.partition_index < 0:
         return DescribeTopicPartitionsResponse(topics=())
     names = sorted({topic.name for topic in message.topics}) or list(image.topics)
@@ -173,7 +238,7 @@ def describe_topic_partitions(request: Request, broker: Broker, now: Now) -> Sli
             continue
         shown = list(islice(topic.partitions.items_from(first), room + 1))
         rest = shown[room:]
-        topics.append((yield from _described(image, topic, shown[:room])))
+        topics.append((yield from _described(view, topic, shown[:room])))
         if rest:
             next_cursor = DescribeTopicPartitionsResponseCursor(
                 topic_name=name, partition_index=rest[0][0]
@@ -198,24 +263,23 @@ def _undescribed(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(
-    image: MetadataImage, topic: Topic, shown: list[tuple[int, PartitionState]]
+    view: View, topic: Topic, shown: list[tuple[int, PartitionState]]
 ) -> Slices[DescribeTopicPartitionsResponseTopic]:
     partitions = []
     for index, state in shown:
         yield PARTITION_COST
+        leader = view.leader(state)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=(
-                    ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
-                ),
+                error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=state.leader,
+                leader_id=leader,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=state.replicas,
                 isr_nodes=state.isr,
                 eligible_leader_replicas=state.eligible_leader_replicas,
                 last_known_elr=state.last_known_elr,
-                offline_replicas=_offline(image, state),
+                offline_replicas=view.offline(state),
             )
         )
     return DescribeTopicPartitionsResponseTopic(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.image import Broker
 from tidelog.runtime.handlers.role import Role
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.describe_cluster import (
@@ -23,18 +25,18 @@ CLUSTER_ALL = 8096
 """Every operation on a cluster, a bit each: without authorization all may all."""
 
 
-def brokers(image: MetadataImage, listener: str) -> tuple[MetadataResponseBroker, ...]:
-    """The live brokers, at the address of the listener that the client came by."""
+def brokers(listed: Iterable[Broker], listener: str) -> tuple[MetadataResponseBroker, ...]:
+    """At the address of the listener that the client came by."""
     found = []
-    for alive in image.alive_brokers():
-        endpoint = alive.endpoint(listener)
+    for broker in listed:
+        endpoint = broker.endpoint(listener)
         if endpoint is not None:
             found.append(
                 MetadataResponseBroker(
-                    node_id=alive.broker_id,
+                    node_id=broker.broker_id,
                     host=endpoint.host,
                     port=endpoint.port,
-                    rack=alive.rack,
+                    rack=broker.rack,
                 )
             )
     return tuple(found)

@@ -1,0 +1,239 @@
+"""What Metadata says of brokers that have just died (ADR 14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.broker.wired import Wired
+
+from tidelog.broker.leader_checks import DOUBT_MS, TIMEOUT_MS
+from tidelog.errors import ErrorCode
+from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from tidelog.types import Uuid
+from tidelog.wire.api import ApiKey
+from tidelog.wire.messages import describe_topic_partitions, metadata
+
+SESSION_MS = 2000
+DEAD = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.fixture
+def wired() -> Wired:
+    """Broker 1 leads."""
+    wired = Wired(broker_session_timeout_ms=str(SESSION_MS))
+    wired.create_topic()
+    wired.advance(50)
+    return wired
+
+
+def ask(wired: Wired, node_id: int) -> int:
+    """Without waiting for the answer; the connection on which it will come."""
+    node = wired[node_id]
+    connection = node.shell.connect()
+    asked = metadata.MetadataRequestTopic(name="t")
+    node.send(metadata.MetadataRequest(topics=(asked,)), 12, connection)
+    return connection
+
+
+def answers(wired: Wired, node_id: int, connection: int) -> list[tuple[int, int]]:
+    """The leader of the first partition, and its error."""
+    return [told(answer) for answer in wired[node_id].take(ApiKey.METADATA, 12, connection)]
+
+
+def told(answer: Any) -> tuple[int, int]:
+    partition = answer.topics[0].partitions[0]
+    return partition.leader_id, partition.error_code
+
+
+def checks(wired: Wired, node_id: int) -> list[int]:
+    """Whom a broker asked whether it is there, each time."""
+    return [
+        asked
+        for asked, frame in wired[node_id].shell.requests
+        if int.from_bytes(frame[:2], "big") == ApiKey.API_VERSIONS
+    ]
+
+
+def listed(wired: Wired, node_id: int) -> list[int]:
+    return [broker.node_id for broker in wired[node_id].metadata().brokers]
+
+
+def test_a_leader_is_named_when_it_has_answered(wired: Wired) -> None:
+    connection = ask(wired, 2)
+    assert answers(wired, 2, connection) == []
+    wired.advance(4)  # it takes a connection, which stays
+    assert answers(wired, 2, connection) == [(1, 0)]
+    connection = ask(wired, 2)
+    wired.advance(3)
+    assert answers(wired, 2, connection) == [(1, 0)]
+    assert checks(wired, 2) == [1, 1]
+
+
+def test_nobody_asks_itself(wired: Wired) -> None:
+    connection = ask(wired, 1)
+    assert answers(wired, 1, connection) == [(1, 0)]
+    assert checks(wired, 1) == []
+
+
+def test_a_dead_leader_is_not_named(wired: Wired) -> None:
+    wired.disconnect(1)
+    answer = wired[2].metadata("t")
+    assert told(answer) == (-1, DEAD)
+    assert answer.topics[0].partitions[0].leader_epoch == 0
+    request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+        topics=(describe_topic_partitions.TopicRequest(name="t"),), response_partition_limit=9
+    )
+    assert told(wired[2].ask(request)) == (-1, DEAD)
+
+
+def test_nor_is_one_that_dies_before_it_answers(wired: Wired) -> None:
+    connection = ask(wired, 2)
+    wired.disconnect(1)
+    wired.advance(5)
+    assert answers(wired, 2, connection) == [(-1, DEAD)]
+
+
+def test_an_answer_to_an_earlier_client_is_no_answer_to_a_later_one(wired: Wired) -> None:
+    wired[2].metadata("t")
+    before = ask(wired, 2)
+    later = [ask(wired, 2), ask(wired, 2)]
+    while not (first := answers(wired, 2, before)):
+        wired.advance(1)
+    assert first == [(1, 0)]
+    assert [answers(wired, 2, one) for one in later] == [[], []]
+    wired.disconnect(1)
+    wired.advance(5)
+    assert [answers(wired, 2, one) for one in later] == [[(-1, DEAD)], [(-1, DEAD)]]
+
+
+def test_many_clients_cost_one_check(wired: Wired) -> None:
+    wired[2].metadata("t")
+    connections = [ask(wired, 2) for _ in range(100)]
+    wired.advance(6)
+    assert all(answers(wired, 2, one) == [(1, 0)] for one in connections)
+    assert len(checks(wired, 2)) == 3
+
+
+def test_so_much_is_held_and_no_more(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.broker.handlers.metadata.HELD_PARTITIONS_MAX", 2)
+    held, gone, not_held = ask(wired, 2), ask(wired, 2), ask(wired, 2)
+    assert answers(wired, 2, not_held) == [(1, 0)]
+    wired[2].shell.disconnect(gone)
+    assert answers(wired, 2, ask(wired, 2)) == []
+    wired.advance(9)
+    assert answers(wired, 2, held) == [(1, 0)]
+    assert wired[2].broker.leader_checks.held_partitions == 0
+
+
+def test_the_next_leader_is_named_at_once(wired: Wired) -> None:
+    wired.disconnect(1)
+    assert told(wired[2].metadata("t")) == (-1, DEAD)
+    wired.change(2, 3, leader=3, isr=(2, 3))
+    assert told(wired[2].metadata("t")) == (3, 0)
+
+
+def test_who_closed_an_idle_connection_is_named(wired: Wired) -> None:
+    wired[2].metadata("t")
+    shell = wired[1].shell
+    connection = ask(wired, 2)
+    wired.advance(1)
+    shell.cut()
+    wired.advance(6)
+    assert answers(wired, 2, connection) == [(1, 0)]
+
+
+def test_who_is_silent_is_named_after_a_while(wired: Wired) -> None:
+    wired[2].metadata("t")
+    connection = ask(wired, 2)
+    for _ in range(TIMEOUT_MS - 1):
+        wired[2].shell.advance(1)  # time stands still for the others
+    assert answers(wired, 2, connection) == []
+    wired[2].shell.advance(1)
+    assert answers(wired, 2, connection) == [(1, 0)]
+
+
+def test_who_only_cannot_be_reached_from_here_is_named_again(wired: Wired) -> None:
+    wired.disconnect(1)
+    assert told(wired[2].metadata("t")) == (-1, DEAD)
+    wired.advance(DOUBT_MS)
+    assert told(wired[2].metadata("t")) == (1, 0)
+    assert told(wired[2].metadata("t")) == (1, 0)
+    wired.down.remove(1)
+    assert told(wired[2].metadata("t")) == (1, 0)
+    wired.disconnect(1)  # it had answered: this is news
+    assert told(wired[2].metadata("t")) == (-1, DEAD)
+
+
+def test_a_node_that_stops_answers_those_who_wait(wired: Wired) -> None:
+    node = wired[2]
+    connection = ask(wired, 2)
+    for effect in node.shell.node.stop(node.shell.now):
+        node.shell._start(effect)
+    assert answers(wired, 2, connection) == [(1, 0)]
+
+
+# The list of brokers.
+
+
+def test_who_was_fenced_stays_in_the_list_for_a_session(wired: Wired) -> None:
+    wired.fence(1)
+    before = wired[2].shell.now.monotonic_ms
+    assert listed(wired, 2) == [1, 2, 3]
+    (partition,) = wired[2].metadata("t").topics[0].partitions
+    assert partition.offline_replicas == (1,)
+    wired.advance(SESSION_MS - 100 - (wired[2].shell.now.monotonic_ms - before))
+    assert listed(wired, 2) == [1, 2, 3]
+    wired.advance(100)
+    assert listed(wired, 2) == [2, 3]
+
+
+def test_the_session_counts_from_the_fencing_not_from_the_question(wired: Wired) -> None:
+    wired.fence(1)
+    wired.advance(SESSION_MS)
+    assert listed(wired, 2) == [2, 3]
+
+
+def test_who_stopped_leaves_the_list_at_once(wired: Wired) -> None:
+    epoch = wired[1].broker.broker_epoch
+    stops = BrokerRegistrationChangeRecord(
+        broker_id=1, broker_epoch=epoch, in_controlled_shutdown=1
+    )
+    wired.commit([stops], 2, 3)
+    assert listed(wired, 2) == [1, 2, 3]
+    wired.fence(1)
+    assert listed(wired, 2) == [2, 3]
+
+
+def test_who_starts_again_is_listed_when_it_serves(wired: Wired) -> None:
+    wired.fence(1)
+    own = wired[2].broker.image.brokers[1]
+    again = RegisterBrokerRecord(
+        broker_id=1,
+        incarnation_id=Uuid(b"another-process-"),
+        broker_epoch=own.broker_epoch + 1000,
+        end_points=own.end_points,
+        features=(),
+        rack=None,
+        fenced=True,
+        log_dirs=own.log_dirs,
+    )
+    wired.commit([again], 2)
+    assert listed(wired, 2) == [2, 3]
+    unfenced = BrokerRegistrationChangeRecord(
+        broker_id=1, broker_epoch=own.broker_epoch + 1000, fenced=-1
+    )
+    wired.commit([unfenced], 2)
+    assert listed(wired, 2) == [1, 2, 3]
+
+
+def test_the_list_is_that_of_the_metadata_even_before_it_is_acted_upon(wired: Wired) -> None:
+    """Else a broker could be named as a leader, or be dead, and not be in the list."""
+    wired.fence(3)
+    wired.advance(SESSION_MS)
+    assert listed(wired, 2) == [1, 2]
+    wired[2].broker.metadata._actors.clear()
+    wired.fence(1)
+    assert listed(wired, 2) == [1, 2]
+    wired.fence(3, fenced=-1)
+    assert listed(wired, 2) == [1, 2, 3]
