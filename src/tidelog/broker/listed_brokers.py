@@ -11,6 +11,11 @@ from tidelog.metadata.image import Broker as Registration
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
+LISTED_MS = 2_000
+"""For how long. Clients that lose a leader look for the next one at once, or within a second; while
+the dead one is listed they also try to reach it, ever less often, and so find it late when it is
+back."""
+
 
 class Death(NamedTuple):
     """Of one life of a broker: who registers anew is another."""
@@ -20,8 +25,7 @@ class Death(NamedTuple):
 
 
 class ListedBrokers:
-    """Those that are alive, and those that a controller which only waits for heartbeats would
-    still hold to be alive."""
+    """Those that are alive, and those that have just died."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -33,7 +37,7 @@ class ListedBrokers:
         before, self._known = self._known, self._broker.metadata.image.brokers
         if before is self._known:
             return
-        end_ms = now.monotonic_ms + self._broker.config.broker_session_timeout_ms
+        end_ms = now.monotonic_ms + LISTED_MS
         for broker_id, broker in self._known.items():
             earlier = before.get(broker_id)
             was_alive = earlier is not None and not earlier.fenced

@@ -8,20 +8,20 @@ import pytest
 from tests.unit.broker.wired import Wired
 
 from tidelog.broker.leader_checks import DOUBT_MS, TIMEOUT_MS
+from tidelog.broker.listed_brokers import LISTED_MS
 from tidelog.errors import ErrorCode
 from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from tidelog.types import Uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.messages import describe_topic_partitions, metadata
 
-SESSION_MS = 2000
 DEAD = ErrorCode.LEADER_NOT_AVAILABLE
 
 
 @pytest.fixture
 def wired() -> Wired:
     """Broker 1 leads."""
-    wired = Wired(broker_session_timeout_ms=str(SESSION_MS))
+    wired = Wired()
     wired.create_topic()
     wired.advance(50)
     return wired
@@ -176,21 +176,21 @@ def test_a_node_that_stops_answers_those_who_wait(wired: Wired) -> None:
 # The list of brokers.
 
 
-def test_who_was_fenced_stays_in_the_list_for_a_session(wired: Wired) -> None:
+def test_who_was_fenced_stays_in_the_list_for_a_while(wired: Wired) -> None:
     wired.fence(1)
     before = wired[2].shell.now.monotonic_ms
     assert listed(wired, 2) == [1, 2, 3]
     (partition,) = wired[2].metadata("t").topics[0].partitions
     assert partition.offline_replicas == (1,)
-    wired.advance(SESSION_MS - 100 - (wired[2].shell.now.monotonic_ms - before))
+    wired.advance(LISTED_MS - 100 - (wired[2].shell.now.monotonic_ms - before))
     assert listed(wired, 2) == [1, 2, 3]
     wired.advance(100)
     assert listed(wired, 2) == [2, 3]
 
 
-def test_the_session_counts_from_the_fencing_not_from_the_question(wired: Wired) -> None:
+def test_the_while_counts_from_the_fencing_not_from_the_question(wired: Wired) -> None:
     wired.fence(1)
-    wired.advance(SESSION_MS)
+    wired.advance(LISTED_MS)
     assert listed(wired, 2) == [2, 3]
 
 
@@ -230,7 +230,7 @@ def test_who_starts_again_is_listed_when_it_serves(wired: Wired) -> None:
 def test_the_list_is_that_of_the_metadata_even_before_it_is_acted_upon(wired: Wired) -> None:
     """Else a broker could be named as a leader, or be dead, and not be in the list."""
     wired.fence(3)
-    wired.advance(SESSION_MS)
+    wired.advance(LISTED_MS)
     assert listed(wired, 2) == [1, 2]
     wired[2].broker.metadata._actors.clear()
     wired.fence(1)
