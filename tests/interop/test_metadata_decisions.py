@@ -15,6 +15,7 @@ import pytest
 
 from tests.interop.apache import ApacheNode
 from tests.interop.suite import SECONDS_MAX
+from tests.interop.test_config_definitions import KEPT
 from tests.unit.controller.scripts import SCRIPTS, Model, transcript
 from tidelog.config.broker import BrokerConfig
 from tidelog.types import ZERO_UUID
@@ -134,7 +135,7 @@ def conversations() -> dict[str, list[Exchanged]]:
 
 
 def exchange(request: Message, model: Model, connection: Connection) -> Exchanged:
-    known = model.known_keys() - {"listeners"}  # its default is ours
+    known = model.known_keys() - {"listeners"} - KEPT  # the default of the first is ours
     ours = comparable(without_what_is_ours_alone(as_sent(model.ask(request)), known))
     # A broker takes a change over a moment after it was answered.
     for _ in range(LOOKS_MAX if isinstance(request, DescribeConfigsRequest) else 1):

@@ -216,9 +216,9 @@ class ReplicationSettings:
         300, "How often that is looked at.", AtLeast(1)
     )
     leader_imbalance_per_broker_percentage: int = integer(
-        10,
+        0,
         "Of the partitions that a broker should lead others may lead this percentage, as in Kafka"
-        " before 4.0; with 0 all go back.",
+        " before 4.0; with 0 all go back, as since then.",
     )
     replica_high_watermark_checkpoint_interval_ms: int = long(
         5000, "How often high watermarks are written down."
