@@ -14,7 +14,6 @@ from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.hosting import Hosting
 from tidelog.broker.leader_checks import LeaderChecks
 from tidelog.broker.lifecycle import Lifecycle
-from tidelog.broker.listed_brokers import ListedBrokers
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.producer_ids import ProducerIds
@@ -82,7 +81,6 @@ class Broker:
         self.automatic_topics = AutomaticTopics(self)
         self.directory_reports = DirectoryReports(self)
         self.lifecycle = Lifecycle(self)
-        self.listed_brokers = ListedBrokers(self)
         self.leader_checks = LeaderChecks(self)
         self.upkeep = Upkeep(self)
         metadata.acted_upon_by(MetadataFollower(self))

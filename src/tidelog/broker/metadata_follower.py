@@ -31,13 +31,11 @@ class MetadataFollower:
         self._is_adopted = False
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
-        self._broker.listed_brokers.metadata_changed(now)
         if self._is_adopted:
             yield from self._broker.hosting.apply(records, now)
             self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))
 
     def reload(self, now: Now) -> Slices[None]:
-        self._broker.listed_brokers.metadata_changed(now)
         if self._is_adopted:
             self._broker.reconfigure()
             yield from self._broker.fetchers.share_out(now)

@@ -8,10 +8,7 @@ import pytest
 from tests.unit.broker.wired import Wired
 
 from tidelog.broker.leader_checks import DOUBT_MS, TIMEOUT_MS
-from tidelog.broker.listed_brokers import LISTED_MS
 from tidelog.errors import ErrorCode
-from tidelog.metadata.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from tidelog.types import Uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.messages import describe_topic_partitions, metadata
 
@@ -53,10 +50,6 @@ def checks(wired: Wired, node_id: int) -> list[int]:
         for asked, frame in wired[node_id].shell.requests
         if int.from_bytes(frame[:2], "big") == ApiKey.API_VERSIONS
     ]
-
-
-def listed(wired: Wired, node_id: int) -> list[int]:
-    return [broker.node_id for broker in wired[node_id].metadata().brokers]
 
 
 def test_a_leader_is_named_when_it_has_answered(wired: Wired) -> None:
@@ -171,69 +164,3 @@ def test_a_node_that_stops_answers_those_who_wait(wired: Wired) -> None:
     for effect in node.shell.node.stop(node.shell.now):
         node.shell._start(effect)
     assert answers(wired, 2, connection) == [(1, 0)]
-
-
-# The list of brokers.
-
-
-def test_who_was_fenced_stays_in_the_list_for_a_while(wired: Wired) -> None:
-    wired.fence(1)
-    before = wired[2].shell.now.monotonic_ms
-    assert listed(wired, 2) == [1, 2, 3]
-    (partition,) = wired[2].metadata("t").topics[0].partitions
-    assert partition.offline_replicas == (1,)
-    wired.advance(LISTED_MS - 100 - (wired[2].shell.now.monotonic_ms - before))
-    assert listed(wired, 2) == [1, 2, 3]
-    wired.advance(100)
-    assert listed(wired, 2) == [2, 3]
-
-
-def test_the_while_counts_from_the_fencing_not_from_the_question(wired: Wired) -> None:
-    wired.fence(1)
-    wired.advance(LISTED_MS)
-    assert listed(wired, 2) == [2, 3]
-
-
-def test_who_stopped_leaves_the_list_at_once(wired: Wired) -> None:
-    epoch = wired[1].broker.broker_epoch
-    stops = BrokerRegistrationChangeRecord(
-        broker_id=1, broker_epoch=epoch, in_controlled_shutdown=1
-    )
-    wired.commit([stops], 2, 3)
-    assert listed(wired, 2) == [1, 2, 3]
-    wired.fence(1)
-    assert listed(wired, 2) == [2, 3]
-
-
-def test_who_starts_again_is_listed_when_it_serves(wired: Wired) -> None:
-    wired.fence(1)
-    own = wired[2].broker.image.brokers[1]
-    again = RegisterBrokerRecord(
-        broker_id=1,
-        incarnation_id=Uuid(b"another-process-"),
-        broker_epoch=own.broker_epoch + 1000,
-        end_points=own.end_points,
-        features=(),
-        rack=None,
-        fenced=True,
-        log_dirs=own.log_dirs,
-    )
-    wired.commit([again], 2)
-    assert listed(wired, 2) == [2, 3]
-    unfenced = BrokerRegistrationChangeRecord(
-        broker_id=1, broker_epoch=own.broker_epoch + 1000, fenced=-1
-    )
-    wired.commit([unfenced], 2)
-    assert listed(wired, 2) == [1, 2, 3]
-
-
-def test_the_list_is_that_of_the_metadata_even_before_it_is_acted_upon(wired: Wired) -> None:
-    """Else a broker could be named as a leader, or be dead, and not be in the list."""
-    wired.fence(3)
-    wired.advance(LISTED_MS)
-    assert listed(wired, 2) == [1, 2]
-    wired[2].broker.metadata._actors.clear()
-    wired.fence(1)
-    assert listed(wired, 2) == [1, 2]
-    wired.fence(3, fenced=-1)
-    assert listed(wired, 2) == [1, 2, 3]

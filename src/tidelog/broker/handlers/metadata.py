@@ -119,7 +119,6 @@ def _answer(
     message = request.message
     assert isinstance(message, MetadataRequest)
     asked = message.topics
-    listed = brokers(broker.listed_brokers.at(now), listener)
     operations = TOPIC_ALL if message.include_topic_authorized_operations else NOT_ASKED
     topics = []
     if asked is None or (not asked and request.version == 0):
@@ -129,7 +128,7 @@ def _answer(
         for wanted in asked:
             topics.append((yield from _asked(broker, view, wanted, message, operations, now)))
     return MetadataResponse(
-        brokers=listed,
+        brokers=brokers(view.image, listener),
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=tuple(topics),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import Broker
+from tidelog.metadata.image import MetadataImage
 from tidelog.runtime.handlers.role import Role
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.describe_cluster import (
@@ -25,18 +23,18 @@ CLUSTER_ALL = 8096
 """Every operation on a cluster, a bit each: without authorization all may all."""
 
 
-def brokers(listed: Iterable[Broker], listener: str) -> tuple[MetadataResponseBroker, ...]:
-    """At the address of the listener that the client came by."""
+def brokers(image: MetadataImage, listener: str) -> tuple[MetadataResponseBroker, ...]:
+    """The live brokers, at the address of the listener that the client came by."""
     found = []
-    for broker in listed:
-        endpoint = broker.endpoint(listener)
+    for alive in image.alive_brokers():
+        endpoint = alive.endpoint(listener)
         if endpoint is not None:
             found.append(
                 MetadataResponseBroker(
-                    node_id=broker.broker_id,
+                    node_id=alive.broker_id,
                     host=endpoint.host,
                     port=endpoint.port,
-                    rack=broker.rack,
+                    rack=alive.rack,
                 )
             )
     return tuple(found)
