@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.disk")
 
-PARTS_MAX = 1024
-"""Linux takes no more in one gathered write."""
-
 LOCK_ATTEMPTS_MAX = 10
 
 TOLD_EVERY_SECONDS = 10.0
