@@ -144,6 +144,14 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def of(cls, code: int) -> ErrorCode:
+        """What another node answered; it may be newer, and know more reasons."""
+        try:
+            return cls(code)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def is_retriable(self) -> bool:
         """Whether a client may send the same request again and hope."""

@@ -147,7 +147,7 @@ class AlterIsr:
     ) -> bool:
         """Do as the controller says; whether it must be asked again."""
         if data.error_code:
-            return isr_change_refused(partition, ErrorCode(data.error_code))
+            return isr_change_refused(partition, ErrorCode.of(data.error_code))
         isr_changed(partition, data.leader_epoch, data.partition_epoch, data.isr, now)
         return False
 

@@ -37,8 +37,8 @@ class AutomaticTopics:
         def answered(answer: Message | PeerFailure, now: Now) -> None:
             nonlocal refused
             self._asked.pop(name, None)
-            if isinstance(answer, CreateTopicsResponse):
-                refused = ErrorCode(answer.topics[0].error_code)
+            if isinstance(answer, CreateTopicsResponse) and answer.topics:
+                refused = ErrorCode.of(answer.topics[0].error_code)
 
         self._asked[name] = None
         topic = CreatableTopic(

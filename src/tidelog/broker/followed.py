@@ -111,7 +111,7 @@ class Followed:
             self.state = State.FAILED
             broker.hosting.erred(self.partition, failure, now)
         else:
-            self._refused(ErrorCode(error), broker, now)
+            self._refused(ErrorCode.of(error), broker, now)
         return False
 
     def _take(self, data: PartitionData, records: memoryview, now: Now) -> bool:

@@ -111,7 +111,7 @@ def parse_value(key: ConfigKey, text: str) -> Value:
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
             return parse_integer(key, text)
         case ConfigType.DOUBLE:
-            if not re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", text):
+            if not re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", text):
                 raise invalid(key, text, "Not a number of type DOUBLE")
             return float(text)
         case ConfigType.LIST:
@@ -124,10 +124,20 @@ def parse_value(key: ConfigKey, text: str) -> Value:
 
 def parse_integer(key: ConfigKey, text: str) -> int:
     """Decimal digits only, with a sign perhaps: int() would take 1_000 and Arabic digits too."""
-    limit = 1 << INTEGER_BITS[key.type] - 1
-    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or not -limit <= int(text) < limit:
+    value = parse_decimal(text.strip(), INTEGER_BITS[key.type])
+    if value is None:
         raise invalid(key, text, f"Not a number of type {key.type.name}")
-    return int(text)
+    return value
+
+
+def parse_decimal(text: str, bits: int) -> int | None:
+    """A whole number of so many bits, None if it is none. Of thousands of digits int() does not
+    make a number."""
+    found = re.fullmatch(r"([+-]?)0*([0-9]{1,19})", text)
+    if found is None:
+        return None
+    value = int(found[1] + found[2])
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
 def invalid(key: ConfigKey, text: str, reason: str) -> InvalidConfig:

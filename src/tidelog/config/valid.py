@@ -203,6 +203,8 @@ def java_double(value: float) -> str:
     """Double.toString, which turns to E notation outside [10^-3, 10^7)."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    if abs(value) == float("inf"):  # 1e400
+        return "Infinity" if value > 0 else "-Infinity"
     from decimal import Decimal  # a default of this kind is rare, and the import is not cheap
 
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

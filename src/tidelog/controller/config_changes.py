@@ -14,11 +14,11 @@ from tidelog.config.broker import (
     is_unused,
     unknown,
 )
-from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode
+from tidelog.config.definition import ConfigType, InvalidConfig, UpdateMode, parse_decimal
 from tidelog.config.replication_rates import MOVES_RATE, RATE_KEYS
 from tidelog.config.topic import TOPIC_KEYS, VALUE_LENGTH_MAX, validate_topic_configs
 from tidelog.controller.decision import TOPIC_COST, Decision, Refused
-from tidelog.controller.describe_configs import require_own_id
+from tidelog.controller.describe_configs import NODE_ID_BITS, require_own_id
 from tidelog.controller.effective_configs import current_config
 from tidelog.controller.names import require_legal_name
 from tidelog.errors import ErrorCode
@@ -181,11 +181,14 @@ def check_resource(image: MetadataImage, resource: Resource, node_id: int | None
             return
         if node_id is not None:
             require_own_id(resource.name, node_id)
-        if not resource.name.isascii() or not resource.name.isdigit():
+        broker_id = parse_decimal(resource.name, NODE_ID_BITS)
+        if broker_id is None:
             raise Refused(
                 ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."
             )
-        if int(resource.name) not in image.brokers:
+        if broker_id < 0:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
+        if broker_id not in image.brokers:
             raise Refused(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {resource.name} found."
             )
@@ -332,9 +335,9 @@ def validate_broker_changes(resource: Resource, changes: Changes) -> None:
                 f"{name} cannot be changed while the node runs, yet: change it in the node's file,"
                 " and start the node again"
             )
-        if len(value) > VALUE_LENGTH_MAX:
+        if len(value.encode()) > VALUE_LENGTH_MAX:
             raise InvalidConfig(
-                f"The configuration value for {name} is longer than {VALUE_LENGTH_MAX} characters"
+                f"The configuration value for {name} is longer than {VALUE_LENGTH_MAX} bytes"
             )
         BROKER_KEYS[name].parse(value)
 

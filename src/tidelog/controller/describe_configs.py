@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.definition import UpdateMode
+from tidelog.config.definition import UpdateMode, parse_decimal
 from tidelog.controller.decision import Refused
 from tidelog.controller.effective_configs import (
     Entry,
@@ -40,6 +40,7 @@ from tidelog.wire.messages.list_config_resources import (
 RESOURCE_COST = 60
 ENTRY_COST = 20
 """Microseconds for a resource, and for each of its configs."""
+NODE_ID_BITS = 32
 LISTED_RESOURCES = (
     TOPIC_RESOURCE,
     BROKER_RESOURCE,
@@ -98,11 +99,12 @@ def entries_of(
 
 def require_own_id(name: str, node_id: int, *, called: str = "Node", or_empty: str = "") -> None:
     """A broker only speaks for itself: clients send a broker's resource to that broker."""
-    if not name.isascii() or not name.lstrip("-").isdigit():
+    number = parse_decimal(name, NODE_ID_BITS)
+    if number is None:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"{called} id must be an integer, but it is: {name}"
         )
-    if int(name) != node_id:
+    if number != node_id:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id}{or_empty}, but received {name}",

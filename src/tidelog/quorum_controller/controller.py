@@ -22,9 +22,10 @@ from tidelog.runtime.controller_channel import ControllerChannel
 from tidelog.runtime.jobs import STEP_COST_MAX
 from tidelog.runtime.metadata import Metadata
 from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.refusals import fitted, refuse
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
-from tidelog.wire.api import APIS
+from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.update_features import UpdateFeaturesResponse
 from tidelog.wire.request import Request, Served
@@ -99,6 +100,12 @@ class QuorumController:
         from tidelog.quorum_controller.router import CONTROLLER_SERVED
 
         return CONTROLLER_SERVED
+
+    def receive(
+        self, connection: ConnectionId, request: Request, now: Now
+    ) -> Answer | Slices[Answer]:
+        self.connection = connection
+        return self.handle(request, now)
 
     def handle(
         self, request: Request, now: Now, forwarder: int | None = None
@@ -186,7 +193,9 @@ class QuorumController:
         finally:
             self._is_deciding = False
 
-    def decide(self, decider: Decider, message: Any, now: Now) -> Slices[Message | Delayed]:
+    def decide(
+        self, decider: Decider, message: Any, now: Now, request: Request | None = None
+    ) -> Slices[Message | Delayed]:
         """Answer when the records of a decision are committed."""
         forwarder = self.forwarder
 
@@ -194,19 +203,27 @@ class QuorumController:
             self.forwarder, self.now = forwarder, now
             deciding = decider.decide(self, message)
             timeout_ms = getattr(message, "timeout_ms", COMMIT_TIMEOUT_MS)
-            return self._commit(deciding, decider.results, timeout_ms, now)
+            return self._commit(deciding, decider.results, timeout_ms, now, request)
 
         return (yield from self.in_turn(decide))
 
     def _commit(
-        self, deciding: Slices[Decision[Any]], results: str, timeout_ms: int, now: Now
+        self,
+        deciding: Slices[Decision[Any]],
+        results: str,
+        timeout_ms: int,
+        now: Now,
+        request: Request | None,
     ) -> Slices[Message | Delayed]:
         image = self.latest
         decision = yield from deciding
+        if request is not None:
+            decision = decision._replace(response=fitted(decision.response, request.version))
         report_unclean(image, decision.records)
         if not decision.records and not self.metadata.has_pending:
             return cast(Message, decision.response)
-        delayed = DelayedCommit(now.monotonic_ms + max(timeout_ms, 1), decision.response, results)
+        deadline_ms = now.monotonic_ms + max(timeout_ms, 1)
+        delayed = DelayedCommit(deadline_ms, decision.response, results, request)
 
         def told(error: ErrorCode, now: Now) -> None:
             is_done = error is ErrorCode.NONE
@@ -228,16 +245,21 @@ class DelayedCommit(Delayed):
     waits_for_disk = True
     is_large = True
 
-    def __init__(self, deadline_ms: int, response: Message, results: str) -> None:
+    def __init__(
+        self, deadline_ms: int, response: Message, results: str, request: Request | None
+    ) -> None:
         super().__init__(deadline_ms)
         self._response = response
         self._results = results
+        self._request = request
 
     def expire(self, now: Now) -> Message:
         return self.failed(ErrorCode.REQUEST_TIMED_OUT)
 
     def failed(self, error: ErrorCode) -> Message:
         """The same answer, but what would have been done was not."""
+        if self._request is not None and self._request.key == ApiKey.ELECT_LEADERS:
+            return fitted(refuse(self._request.message, error), self._request.version)
         if not self._results:
             return self._response.replace(error_code=error)
         results = tuple(

@@ -59,15 +59,23 @@ class Replicas:
         return self._by_key.get(key)
 
     def track(self, key: ReplicaKey, voters: VoterSet, now: Now) -> Replica | None:
-        """The replica of a node that fetches; None if there are too many of them."""
+        """The replica of a node that fetches; None if too many of them do that do not vote."""
         replica = self._by_key.get(key)
         if replica is None:
-            if len(self._by_key) >= OBSERVERS_MAX:
+            if voters.is_voter(key):
+                self._forget_others(key, voters)
+            elif len(self._by_key) >= OBSERVERS_MAX:
                 self._forget_silent(voters, now)
-            if len(self._by_key) >= OBSERVERS_MAX:
-                return None
+                if len(self._by_key) >= OBSERVERS_MAX:
+                    return None
             replica = self._by_key[key] = Replica(key)
         return replica
+
+    def _forget_others(self, key: ReplicaKey, voters: VoterSet) -> None:
+        """Where directories do not count: the one that fetched last is the voter."""
+        if voters.key(key.id).directory_id == ZERO_UUID:
+            for other in [one for one in self._by_key if one.id == key.id]:
+                del self._by_key[other]
 
     def voter(self, voters: VoterSet, voter_id: int) -> Replica | None:
         """A voter's replica; where directories do not count, the one that fetched last."""

@@ -29,6 +29,7 @@ from tidelog.raft.messages import LeaderView
 from tidelog.raft.roles import Election, Follower, Leader, Resigned, Role, Unattached
 from tidelog.raft.snapshots import Snapshots, last_epoch, reconcile
 from tidelog.raft.types import (
+    LAST_EPOCH,
     NEVER,
     NOBODY,
     Address,
@@ -197,9 +198,7 @@ class Quorum:
 
     def _flush_log(self, now: Now) -> bool:
         """A voter, or who may become one, has on disk what it says it has."""
-        if self._is_flushing or now.monotonic_ms < self._flush_retry_ms < NEVER:
-            return False
-        if self.holds_flush:
+        if self._is_flushing or self.holds_flush or now.monotonic_ms < self._flush_retry_ms < NEVER:
             return False
         wanted = not self.is_log_durable if self.config.is_controller else self.log.must_flush(now)
         if not wanted and not self.has_cut:
@@ -289,9 +288,9 @@ class Quorum:
         assert not self.others
         state = ElectionState(self.epoch + 1, self.key.id, self.key)
         self._hold_election(state, now, is_pre_vote=False)
-        assert isinstance(self.role, Election)
-        self.role.is_won = True
-        self.leader_address = self.address_of(self.key.id)
+        if isinstance(self.role, Election):
+            self.role.is_won = True
+            self.leader_address = self.address_of(self.key.id)
 
     def wait_for_leader(self, now: Now) -> None:
         """A start without a leader's address."""
@@ -331,13 +330,15 @@ class Quorum:
         """Stop leading, and say who should do it now."""
         assert isinstance(self.role, Leader)
         candidates = self.role.replicas.best_first(self.voters, self.others)
-        deadline_ms = self.election_deadline_ms(now)
-        role = Resigned(self.others, candidates, deadline_ms, now.monotonic_ms)
+        role = Resigned(self.others, candidates, self.election_deadline_ms(now), now.monotonic_ms)
         self.enter(role, self.state, self.leader_address, now)
 
     def enter(self, role: Role, state: ElectionState, address: Address | None, now: Now) -> None:
         """The only place where role and state change."""
         before, old = self.role, self.state
+        if state.epoch > LAST_EPOCH:
+            self.listener.failed(f"no epoch of the quorum comes after {LAST_EPOCH}")
+            role, state = Unattached(NEVER), old
         assert state.epoch >= old.epoch
         self.role, self.state, self.leader_address = role, state, address
         if state != old:
@@ -360,7 +361,7 @@ class Quorum:
         """Somebody says who leads an epoch, if anybody does."""
         if epoch < self.epoch:
             return
-        if leader_id == self.key.id:
+        if leader_id < 0 or leader_id == self.key.id:
             leader_id = NOBODY  # this node knows better, and does not follow itself
         if leader_id != NOBODY and address is None:
             address = self.address_of(leader_id)
@@ -384,7 +385,7 @@ class Quorum:
         self, error: int, leader_id: int, epoch: int, address: Address | None, now: Now
     ) -> bool:
         """The common rule for answers; whether what else it says counts."""
-        if epoch < self.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        if not self.epoch <= epoch < LAST_EPOCH or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
             return False
         self.adopt(leader_id, epoch, address, now)
         return error == ErrorCode.NONE

@@ -14,13 +14,15 @@ from tidelog.metadata.snapshot import SnapshotId
 from tidelog.raft.messages import fetch_snapshot_request
 from tidelog.raft.quorum import Quorum
 from tidelog.raft.roles import Leader, Role, backoff
-from tidelog.raft.snapshots import Part
+from tidelog.raft.snapshots import DamagedSnapshot, Part
 from tidelog.raft.types import NEVER
 from tidelog.raft.validation import heed
 from tidelog.wire.declare import Message
 
 log = logging.getLogger("tidelog.raft")
 
+DAMAGED_RETRY_MS = 5000
+"""By then the leader may be another, or have another snapshot."""
 FAILURES_MAX = 5
 """In a row: then it is asked anew which snapshot to fetch."""
 
@@ -37,6 +39,8 @@ class SnapshotDownload:
         self._is_asked = self._is_finishing = False
         self._retry_ms = 0
         self._failures = 0
+        self._damaged: tuple[SnapshotId | None, int] = None, 0
+        """The one that was last, and until when it is not fetched again."""
 
     @property
     def is_busy(self) -> bool:
@@ -48,10 +52,13 @@ class SnapshotDownload:
         return self._retry_ms if is_waiting and self._quorum.gate.is_open else NEVER
 
     def begin(self, snapshot_id: SnapshotId, now: Now) -> bool:
-        """The leader wants it loaded; whether there is room for it."""
+        """The leader wants it loaded; whether that is possible now."""
         assert not self.is_busy
         if snapshot_id in self._quorum.snapshots:
             log.error("the leader wants snapshot %s loaded, which is here", snapshot_id)
+            return False
+        damaged_id, until_ms = self._damaged
+        if snapshot_id == damaged_id and now.monotonic_ms < until_ms:
             return False
         try:
             self._part = self._quorum.snapshots.begin(snapshot_id)
@@ -136,13 +143,17 @@ class SnapshotDownload:
                 self._load(part.id, now)
             elif isinstance(error, DiskFull):
                 part.abandon()
+            elif isinstance(error, DamagedSnapshot):
+                log.error("snapshot %d-%d of the leader is of no use: %s", *part.id, error.strerror)
+                part.abandon()
+                self._damaged = part.id, now.monotonic_ms + DAMAGED_RETRY_MS
             else:
                 self._is_finishing = True
                 self._quorum.listener.failed(f"a snapshot cannot be written: {error}")
                 return
             self._quorum.settle(now)
 
-        self._quorum.flush((part.finish(),), done)
+        self._quorum.flush((part.finish(is_fetched=True),), done)
 
     def _load(self, snapshot_id: SnapshotId, now: Now) -> None:
         """The log begins anew where the snapshot ends."""

@@ -21,6 +21,7 @@ from tidelog.wire.batch import BatchWalk
 from tidelog.wire.declare import Message
 from tidelog.wire.decoder import DecodeError
 from tidelog.wire.messages.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from tidelog.wire.records_types import CorruptRecords
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,15 +36,23 @@ HEADER_BYTES_MAX = 1 << 20
 """A snapshot's first batch, with all voters, is far smaller."""
 
 
+class DamagedSnapshot(OSError):
+    """What was fetched is none, or not what the leader once wrote."""
+
+
 class FinishSnapshot(NamedTuple):
-    """A work item: a written snapshot gets its name."""
+    """A work item: a written snapshot gets its name. One that another node sent is looked at
+    first, because it takes the place of the log."""
 
     file: File
     part_path: str
     path: str
+    is_fetched: bool = False
 
     def flush(self, disk: Disk) -> None:
         self.file.flush()
+        if self.is_fetched and not is_sound(disk.read_file(self.part_path) or b""):
+            raise DamagedSnapshot(None, "its batches are not sound", self.part_path)
         disk.rename(self.part_path, self.path)
         disk.flush_directory(self.path.rpartition("/")[0])
 
@@ -76,9 +85,9 @@ class Part:
         """Raises DiskFull, OSError."""
         self._file.append(data)
 
-    def finish(self) -> FinishSnapshot:
+    def finish(self, *, is_fetched: bool = False) -> FinishSnapshot:
         """What is left to do; afterwards the snapshots have one more."""
-        return FinishSnapshot(self._file, self._part_path, self._path)
+        return FinishSnapshot(self._file, self._part_path, self._path, is_fetched)
 
     def abandon(self) -> None:
         self._file.close()
@@ -102,7 +111,7 @@ class Snapshots:
             elif ".checkpoint" in name and name.endswith((PART, DELETED)):
                 disk.remove(f"{directory}/{name}")
         self.ids = sorted(found)
-        while self.ids and not self._is_sound(self.ids[-1]):
+        while self.ids and not is_sound(disk.read_file(self._path(self.ids[-1])) or b""):
             log.warning("%s is of no use: it is damaged", self._path(self.ids.pop()))
 
     @property
@@ -185,17 +194,24 @@ class Snapshots:
     def _path(self, snapshot_id: SnapshotId) -> str:
         return f"{self._directory}/{snapshot_name(*snapshot_id)}"
 
-    def _is_sound(self, snapshot_id: SnapshotId) -> bool:
-        walk = BatchWalk(self._disk.read_file(self._path(snapshot_id)) or b"")
-        last = None
-        for batch in walk:
-            last = batch
-        if walk.flaw is not None or last is None or not last.is_control:
-            return False
-        try:
-            return isinstance(read_metadata(last)[-1].record, SnapshotFooterRecord)
-        except (DecodeError, IndexError):
-            return False
+
+def is_sound(content: Buffer) -> bool:
+    """Whether it is a snapshot, from its header to its footer, and every batch's checksum holds."""
+    walk = BatchWalk(content)
+    first = last = None
+    for batch in walk:
+        first, last = first or batch, batch
+    if walk.flaw is not None or first is None or last is None:
+        return False
+    try:
+        return (
+            first.is_control
+            and last.is_control
+            and isinstance(read_metadata(first)[0].record, SnapshotHeaderRecord)
+            and isinstance(read_metadata(last)[-1].record, SnapshotFooterRecord)
+        )
+    except (DecodeError, CorruptRecords, IndexError):
+        return False
 
 
 def last_epoch(metadata: Log, snapshots: Snapshots) -> int:

@@ -13,6 +13,8 @@ from tidelog.wire.declare import Message
 
 NOBODY = -1
 """As the id of a leader."""
+LAST_EPOCH = (1 << 31) - 1
+"""None can come after it, so that whoever speaks of it has made it up."""
 NEVER = (1 << 63) - 1
 """As a time by the monotonic clock."""
 

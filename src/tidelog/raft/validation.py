@@ -9,7 +9,7 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.log.log_dir import METADATA_TOPIC
 from tidelog.raft.roles import Leader
-from tidelog.raft.types import NOBODY, Address, ReplicaKey
+from tidelog.raft.types import LAST_EPOCH, NOBODY, Address, ReplicaKey
 from tidelog.types import METADATA_TOPIC_ID, ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def voter_only_error(quorum: Quorum, remote_id: int, epoch: int) -> ErrorCode:
     """For requests between voters."""
     if epoch < quorum.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE
+    is_sound = remote_id >= 0 and epoch < LAST_EPOCH
+    return ErrorCode.NONE if is_sound else ErrorCode.INVALID_REQUEST
 
 
 def leader_only_error(quorum: Quorum, epoch: int) -> ErrorCode:

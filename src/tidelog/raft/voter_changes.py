@@ -18,6 +18,7 @@ from tidelog.raft.roles import Leader, VoterChange
 from tidelog.raft.types import Answer, ReplicaKey
 from tidelog.raft.validation import cluster_error, leader_only_error
 from tidelog.raft.voters import VoterSet, address_of, voter_of
+from tidelog.types import ZERO_UUID
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -45,17 +46,34 @@ class VoterChanges:
         self._quorum = quorum
         self._leading = leading
 
+    def _sound(
+        self, cluster_id: str | None, key: ReplicaKey, endpoints: Iterable[Endpoint] | None = None
+    ) -> tuple[ErrorCode, str]:
+        """What is wrong with a request at any time. A voter without a directory would be one with
+        every disk."""
+        quorum = self._quorum
+        error = cluster_error(cluster_id, quorum.cluster_id)
+        if error is not ErrorCode.NONE:
+            return error, "another cluster's"
+        if not isinstance(quorum.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "ask the leader of the quorum"
+        if key.id < 0 or key.directory_id == ZERO_UUID:
+            return ErrorCode.INVALID_REQUEST, "a voter has an id and a directory"
+        name = quorum.config.listener_name
+        if endpoints is not None and address_of(endpoints, name) is None:
+            return ErrorCode.INVALID_REQUEST, f"the voter has no listener {name}"
+        return ErrorCode.NONE, ""
+
     def _may_change(self, *, is_update: bool = False) -> tuple[ErrorCode, str]:
         """Only one change at a time, and only once this epoch has committed something."""
         quorum, role = self._quorum, self._quorum.role
-        if not isinstance(role, Leader):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "ask the leader of the quorum"
-        if quorum.kraft_version == 0 and not is_update:
-            return ErrorCode.UNSUPPORTED_VERSION, "the voters are those of the configuration"
+        assert isinstance(role, Leader)
         if role.change is not None:
             return ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is under way"
         if role.high_watermark is None:
             return ErrorCode.REQUEST_TIMED_OUT, "the leader has not committed anything yet"
+        if quorum.kraft_version == 0 and not is_update:
+            return ErrorCode.UNSUPPORTED_VERSION, "the voters are those of the configuration"
         if quorum.history.latest.offset >= role.high_watermark:
             return ErrorCode.REQUEST_TIMED_OUT, "the last change of the voters is not committed"
         return ErrorCode.NONE, ""
@@ -96,14 +114,12 @@ class VoterChanges:
             ),
         )
         address = address_of(voter.endpoints, quorum.config.listener_name)
-        error, text = cluster_error(request.cluster_id, quorum.cluster_id), "another cluster's"
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        error, text = self._sound(request.cluster_id, key, voter.endpoints)
         if error is ErrorCode.NONE:
             error, text = self._may_change()
         if error is ErrorCode.NONE and request.voter_id in quorum.voters:
             error, text = ErrorCode.DUPLICATE_VOTER, f"{request.voter_id} is a voter already"
-        if error is ErrorCode.NONE and address is None:
-            name = quorum.config.listener_name
-            error, text = ErrorCode.INVALID_REQUEST, f"the voter has no listener {name}"
         if error is not ErrorCode.NONE or address is None:
             finish(error, text)
             quorum.settle(now)
@@ -171,7 +187,7 @@ class VoterChanges:
             quorum.reply(answer, RemoveRaftVoterResponse(error_code=error, error_message=message))
 
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        error, text = cluster_error(request.cluster_id, quorum.cluster_id), "another cluster's"
+        error, text = self._sound(request.cluster_id, key)
         if error is ErrorCode.NONE:
             error, text = self._may_change()
         is_known = key.id in quorum.voters and quorum.voters.key(key.id) == key
@@ -196,11 +212,6 @@ class VoterChanges:
         def finish(error: ErrorCode, text: str = "") -> None:
             quorum.reply(answer, update_voter_response(error, quorum.leader_view))
 
-        error = cluster_error(request.cluster_id, quorum.cluster_id)
-        if error is ErrorCode.NONE:
-            error = leader_only_error(quorum, request.current_leader_epoch)
-        if error is ErrorCode.NONE:
-            error, _ = self._may_change(is_update=True)
         voter = Voter(
             voter_id=request.voter_id,
             voter_directory_id=request.voter_directory_id,
@@ -210,8 +221,7 @@ class VoterChanges:
                 max_supported_version=request.kraft_version_feature.max_supported_version,
             ),
         )
-        if error is ErrorCode.NONE:
-            error = self._update_error(voter)
+        error = self._update_error(request, voter)
         if error is not ErrorCode.NONE:
             finish(error)
         elif quorum.kraft_version == 0:
@@ -225,18 +235,24 @@ class VoterChanges:
             self._append(change, quorum.voters.with_voter(voter), now)
         quorum.settle(now)
 
-    def _update_error(self, voter: Voter) -> ErrorCode:
+    def _update_error(self, request: UpdateRaftVoterRequest, voter: Voter) -> ErrorCode:
         quorum, supported = self._quorum, voter.kraft_version_feature
-        if address_of(voter.endpoints, quorum.config.listener_name) is None:
-            return ErrorCode.INVALID_REQUEST
-        if (
-            not supported.min_supported_version
-            <= quorum.kraft_version
-            <= (supported.max_supported_version)
-        ):
-            return ErrorCode.INVALID_REQUEST
+        least, most = supported.min_supported_version, supported.max_supported_version
         key = ReplicaKey(voter.voter_id, voter.voter_directory_id)
-        return ErrorCode.NONE if quorum.voters.is_voter(key) else ErrorCode.VOTER_NOT_FOUND
+        error = cluster_error(request.cluster_id, quorum.cluster_id)
+        if error is ErrorCode.NONE:
+            error = leader_only_error(quorum, request.current_leader_epoch)
+        if error is ErrorCode.NONE:
+            error, _ = self._sound(request.cluster_id, key, voter.endpoints)
+        if error is ErrorCode.NONE and not 0 <= least <= most:
+            error = ErrorCode.INVALID_REQUEST
+        if error is ErrorCode.NONE:
+            error, _ = self._may_change(is_update=True)
+        if error is ErrorCode.NONE and not least <= quorum.kraft_version <= most:
+            error = ErrorCode.INVALID_REQUEST
+        if error is ErrorCode.NONE and not quorum.voters.is_voter(key):
+            error = ErrorCode.VOTER_NOT_FOUND
+        return error
 
     # From a static quorum to a dynamic one.
 
@@ -244,10 +260,11 @@ class VoterChanges:
         """Put the voters of the configuration into the log, as they have described themselves.
         It is done when the records are committed."""
         quorum, role = self._quorum, self._quorum.role
+        if not isinstance(role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         error, _ = self._may_change(is_update=True)
         if error is not ErrorCode.NONE or kraft_version == quorum.kraft_version:
             return error
-        assert isinstance(role, Leader)
         own = voter_of(quorum.key, quorum.config.endpoints)
         voters = VoterSet([*(role.updates[v] for v in quorum.others if v in role.updates), own])
         are_able = all(

@@ -11,7 +11,7 @@ from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.peers import Peer
 from tidelog.runtime.purgatory import Delayed
-from tidelog.runtime.refusals import refuse
+from tidelog.runtime.refusals import fitted, refuse
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
@@ -31,7 +31,8 @@ Then = Callable[[Message | PeerFailure, Now], None]
 class LocalController(Protocol):
     """The controller of this node, active or not."""
 
-    is_active: bool
+    @property
+    def is_active(self) -> bool: ...
 
     def handle(self, request: Request, now: Now, forwarder: int) -> Answer | Slices[Answer]:
         """What a broker's client asked for."""
@@ -73,7 +74,8 @@ class ControllerChannel:
         self._node_id = node_id
         self._runtime = runtime
         self._quorum = quorum
-        self._local = local
+        self.local = local
+        """None of a node that is a broker alone."""
         self._unsent: dict[Waiting, None] = {}
         """Requests that wait for an active controller to be known."""
         self._asked: dict[Peer, int] = {}
@@ -95,8 +97,8 @@ class ControllerChannel:
 
     def forward(self, request: Request, now: Now) -> Answer | Slices[Answer]:
         """A client's request that only the active controller can answer."""
-        if self._local is not None and self._local.is_active:
-            return self._local.handle(request, now, self._node_id)
+        if self.local is not None and self.local.is_active:
+            return self.local.handle(request, now, self._node_id)
         asked_ms = getattr(request.message, "timeout_ms", REQUEST_TIMEOUT_MS)
         timeout_ms = max(1, min(asked_ms, REQUEST_TIMEOUT_MS))
         delayed = Forwarded(request, now.monotonic_ms + timeout_ms)
@@ -147,8 +149,8 @@ class ControllerChannel:
         address = self._quorum.leader_address
         if left_ms <= 0:
             waiting.then(PeerFailure.TIMED_OUT, now)
-        elif self._local is not None and self._local.is_active:
-            self._local.ask(waiting.message, partial(self._answered, waiting), now)
+        elif self.local is not None and self.local.is_active:
+            self.local.ask(waiting.message, partial(self._answered, waiting), now)
         elif address is None or self._quorum.leader_id == self._node_id:
             # Nobody is known, or the one of this node has still to read what others decided.
             self._send_later(waiting, now)
@@ -186,4 +188,5 @@ class Forwarded(Delayed):
         self._request = request
 
     def expire(self, now: Now) -> Message:
-        return refuse(self._request.message, ErrorCode.REQUEST_TIMED_OUT)
+        refused = refuse(self._request.message, ErrorCode.REQUEST_TIMED_OUT)
+        return fitted(refused, self._request.version)

@@ -31,6 +31,9 @@ from tidelog.wire.batch_builder import BatchBuilder
 from tidelog.wire.declare import Message
 
 READ_BYTES_MAX = 256 << 10
+BATCH_BYTES_MAX = 8 << 20
+"""Kafka's, too. A batch is sent, stored and replayed whole by every node: one that is larger than
+the largest frame would be the last that anybody gets."""
 RECORD_COST = 50
 """Microseconds to encode or decode a record and to replay it (slices.py)."""
 TELL_COST = 10
@@ -170,6 +173,8 @@ class Metadata:
             builder.append(None, encode_record(record, level), timestamp=now.wall_ms)
             written.append(record)
             yield RECORD_COST
+            if builder.records_size > BATCH_BYTES_MAX:
+                return ErrorCode.RECORD_LIST_TOO_LARGE
         if not self._is_active or self.raft.epoch != epoch:
             return ErrorCode.NOT_CONTROLLER
         if base_offset != self.log.log_end_offset:

@@ -57,7 +57,37 @@ def refuse_each(message: Any, code: ErrorCode) -> Message | None:
             )
         case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS:
             return _refuse_configs(message, code)
+        case ApiKey.ELECT_LEADERS:
+            return _refuse_elections(message, code)
     return None
+
+
+def _refuse_elections(message: Any, code: ErrorCode) -> Message:
+    """As a whole, and each: version 0 knows errors of partitions alone."""
+    from tidelog.wire.messages import elect_leaders
+
+    return elect_leaders.ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=tuple(
+            elect_leaders.ReplicaElectionResult(
+                topic=one.topic,
+                partition_result=tuple(
+                    elect_leaders.PartitionResult(
+                        partition_id=number, error_code=code, error_message=None
+                    )
+                    for number in one.partitions
+                ),
+            )
+            for one in message.topic_partitions or ()
+        ),
+    )
+
+
+def fitted(answer: Any, version: int) -> Message:
+    """What a version can carry: the message does not let the rest fall silently."""
+    fits = answer.API_KEY != ApiKey.ELECT_LEADERS or version > 0 or not answer.error_code
+    told: Message = answer if fits else answer.replace(error_code=ErrorCode.NONE)
+    return told
 
 
 def _refuse_configs(message: Any, code: ErrorCode) -> Message:
@@ -80,7 +110,6 @@ def _refuse_configs(message: Any, code: ErrorCode) -> Message:
 
 OTHER_FIELDS: dict[int, dict[str, Any]] = {
     ApiKey.UPDATE_FEATURES: {"error_message": None},
-    ApiKey.ELECT_LEADERS: {"replica_election_results": ()},
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"error_message": None, "responses": ()},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {"error_message": None, "topics": ()},
     ApiKey.DESCRIBE_QUORUM: {"topics": ()},

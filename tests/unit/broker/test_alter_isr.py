@@ -92,7 +92,7 @@ def test_all_that_comes_up_meanwhile_is_one_request(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [PeerFailure.TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER]
+    "failure", [PeerFailure.TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER, 999]
 )
 def test_what_was_not_heard_is_asked_again(wired: Wired, failure: Any) -> None:
     controller = Controller(wired)
@@ -126,6 +126,15 @@ def test_of_each_partition_what_its_answer_says_5_35(wired: Wired) -> None:
     controller.answer()
     wired.advance(600)
     assert controller.indexes() == [1]
+
+
+def test_a_reason_that_only_a_newer_controller_knows_is_none_to_give_up(wired: Wired) -> None:
+    controller = Controller(wired)
+    wired.fence(3, -1)
+    wired.advance(600)
+    controller.answer(codes={0: 999})
+    wired.advance(RETRY_MS + 1)
+    assert 0 in controller.indexes()
 
 
 def test_the_metadata_is_faster(wired: Wired) -> None:

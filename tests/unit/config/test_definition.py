@@ -28,6 +28,7 @@ def key(kind: ConfigType, valid=None) -> ConfigKey:
         (ConfigType.INT, "+7", 7),
         (ConfigType.SHORT, "-32768", -32768),
         (ConfigType.LONG, "9223372036854775807", (1 << 63) - 1),
+        (ConfigType.LONG, "0" * 5000 + "7", 7),
         (ConfigType.DOUBLE, "1e3", 1000.0),
         (ConfigType.LIST, " a ,b,  c ", ("a", "b", "c")),
         (ConfigType.LIST, "  ", ()),
@@ -46,7 +47,9 @@ def test_parse(kind, text, value):
         (ConfigType.INT, "2147483648"),
         (ConfigType.SHORT, "32768"),
         (ConfigType.LONG, "1.5"),
+        (ConfigType.LONG, "1" * 5000),
         (ConfigType.DOUBLE, "nan"),
+        (ConfigType.DOUBLE, "٣"),
     ],
 )
 def test_parse_refuses_and_says_what_is_allowed(kind, text):
@@ -90,6 +93,8 @@ def test_a_secret_is_not_shown():
         (1e7, "1.0E7"),
         (12345678.1, "1.23456781E7"),
         (-0.0001, "-1.0E-4"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
     ],
 )
 def test_format_is_kafkas(value, text):

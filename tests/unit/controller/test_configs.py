@@ -27,6 +27,7 @@ from tidelog.controller.describe_configs import list_config_resources
 from tidelog.controller.names import collision, name_complaint
 from tidelog.controller.topics import create_topics
 from tidelog.errors import ErrorCode
+from tidelog.metadata.frame import encode_record
 from tidelog.metadata.records.cluster import ConfigRecord, FeatureLevelRecord
 from tidelog.metadata.records.topics import ClearElrRecord, PartitionRecord, TopicRecord
 from tidelog.slices import finish
@@ -122,6 +123,18 @@ def test_another_brokers_directories_are_known_to_that_broker_alone(model):
     assert result(decision.response) == (ErrorCode.NONE, None)
 
 
+def test_a_list_does_not_grow_beyond_what_a_record_holds(model):
+    model.write([broker(2)])
+    for number, code in ((1, 0), (2, 0), (3, 40)):
+        item = f"{number}" + "é" * 8000
+        request = change(BROKER, "2", ("cordoned.log.dirs", APPEND, item))
+        decision = finish(alter_configs_incrementally(model.image, request, model.config))
+        assert decision.response.responses[0].error_code == code
+        for record in decision.records:
+            encode_record(record, model.image.metadata_version)
+        model.write(list(decision.records))
+
+
 def test_a_refused_resource_changes_nothing(model):
     before = len(model.records)
     model.ask(change(TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "0")))
@@ -138,10 +151,22 @@ def test_a_resource_twice(model):
 
 def test_a_forwarded_request_may_name_any_registered_broker(model):
     model.write([broker(2)])
-    for name, code in (("2", 0), ("3", 102), ("-1", 42), ("x", 42)):
+    names = {"2": 0, "3": 102, "-1": 42, "x": 42, "--2": 42, "²": 42, "2" * 5000: 42}
+    for name, code in names.items():
         request = change(BROKER, name, ("log.retention.ms", SET, "5"))
         decision = finish(alter_configs_incrementally(model.image, request, model.config))
         assert decision.response.responses[0].error_code == code
+
+
+@pytest.mark.parametrize("name", ["--1", "²", "1" * 5000, str(1 << 31)])
+def test_a_broker_is_named_by_a_number(model, name):
+    for answer in (
+        model.ask(change(BROKER, name, ("log.retention.ms", SET, "5"))).responses,
+        model.ask(replace(BROKER, name, log_retention_ms="5")).responses,
+        model.ask(describe(BROKER, name)).results,
+    ):
+        assert answer[0].error_code == ErrorCode.INVALID_REQUEST
+        assert f"id must be an integer, but it is: {name[:20]}" in answer[0].error_message
 
 
 def test_an_unknown_operation(model):

@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 from tests.unit.raft.invariants import Invariants
 from tests.unit.raft.world import (
+    CLUSTER_ID,
     PATH,
     Node,
     World,
     directory,
     dynamic_world,
+    endpoint,
     static_world,
 )
 
 from tidelog.errors import ErrorCode, PeerFailure
 from tidelog.raft.election_state import ElectionState, format_quorum_state, parse_quorum_state
-from tidelog.raft.messages import vote_request
-from tidelog.raft.types import ReplicaKey
+from tidelog.raft.messages import begin_quorum_epoch_request, vote_request
+from tidelog.raft.types import LAST_EPOCH, ReplicaKey
 from tidelog.types import Uuid
 from tidelog.wire.declare import Message
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
@@ -440,3 +442,40 @@ def test_two_leaders_of_one_epoch_are_the_end():
     quorum.adopt(rival, leader.raft.epoch, None, world.now)
     assert leader.heard.failure is not None
     assert "both lead epoch" in leader.heard.failure
+
+
+def test_nobody_is_believed_who_speaks_of_the_last_epoch_there_can_be():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(100)
+    epoch, quorum = leader.raft.epoch, leader.raft._quorum
+    for is_pre_vote in (False, True):
+        told = vote_of(leader, 2, LAST_EPOCH, (1, 99), is_pre_vote=is_pre_vote)
+        assert told == (ErrorCode.INVALID_REQUEST, False)
+    greeting = begin_quorum_epoch_request(CLUSTER_ID, leader.key, 2, LAST_EPOCH, [endpoint(2)])
+    assert asked(leader, greeting).topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert not quorum.observe(ErrorCode.FENCED_LEADER_EPOCH, -1, LAST_EPOCH, None, world.now)
+    assert (leader.raft.epoch, leader.raft.is_leader) == (epoch, True)
+
+
+def test_after_the_last_epoch_a_node_says_so_and_ends():
+    world = static_world([1])
+    node = world.nodes[1]
+    state = ElectionState(LAST_EPOCH - 1)
+    node.disk.replace(f"{PATH}/quorum-state", format_quorum_state(state, 0, [1]))
+    node.start()
+    world.run(100)
+    assert (node.raft.epoch, node.raft.is_leader, node.heard.failure) == (LAST_EPOCH, True, None)
+    node.crash(power=False)
+    node.start()
+    assert node.heard.failure == f"no epoch of the quorum comes after {LAST_EPOCH}"
+
+
+def test_an_id_below_zero_is_nobody():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(100)
+    leader.raft._quorum.adopt(-2, leader.raft.epoch, None, world.now)
+    assert leader.heard.failure is None
+    leader.raft._quorum.adopt(-2, leader.raft.epoch + 1, None, world.now)
+    assert leader.raft.leader_id == -1

@@ -24,8 +24,10 @@ from tidelog.wire.messages.control_records import KRaftVersionRecord
 from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest
 
 
-def take(node: Node, *, records: int = 1, timestamp_ms: int = 0) -> SnapshotId:
-    """A snapshot of all that the node knows to be committed."""
+def take(
+    node: Node, *, records: int = 1, timestamp_ms: int = 0, flipped: int | None = None
+) -> SnapshotId:
+    """A snapshot of all that the node knows to be committed; the disk may have flipped a byte."""
     raft = node.raft
     end = raft.high_watermark
     snapshot_id = SnapshotId(end, raft.log.leader_epochs.epoch_for_offset(end - 1))
@@ -38,6 +40,9 @@ def take(node: Node, *, records: int = 1, timestamp_ms: int = 0) -> SnapshotId:
         written_at_ms=timestamp_ms,
         quorum_records=[version, voters.voters.to_record()] if voters.kraft_version else [],
     )
+    if flipped is not None:
+        content = bytearray(content)
+        content[flipped] ^= 1
     part = raft.snapshots.begin(snapshot_id)
     part.append(content)
     part.finish().flush(node.disk)
@@ -215,6 +220,32 @@ def test_a_follower_behind_the_logs_start_loads_a_snapshot():
     assert away.raft.log.log_start_offset == second.end_offset
     assert texts(away) == texts(leader)
     assert ("snapshot", second) in away.heard.news
+
+
+@pytest.mark.parametrize("flipped", [16, 62, -1, 200])
+def test_a_damaged_snapshot_takes_no_logs_place(flipped: int):
+    """The header's magic, its record, the footer, or a batch between them."""
+    world = started(static_world([1, 2, 3], retention_bytes=1))
+    leader = grown(world)
+    behind = followers(world, leader)[0]
+    behind.crash(power=False)
+    world.committed(leader, "more")
+    take(leader)
+    world.committed(leader, "and more")
+    damaged = take(leader, records=20, flipped=flipped)
+    clean(world)
+    assert leader.raft.log.log_start_offset == damaged.end_offset
+    behind.start()
+    end_offset = behind.raft.log.log_end_offset
+    world.run(4000)
+    assert (behind.heard.failure, behind.raft.snapshots.ids) == (None, [])
+    assert behind.raft.log.log_end_offset == end_offset, "it has what it had"
+    assert behind.raft.role_name == "follower", "and calls no election"
+    world.committed(leader, "another")
+    sound = take(leader)
+    world.run(20_000)
+    assert behind.raft.snapshots.ids == [sound]
+    assert behind.raft.log.log_end_offset == leader.raft.log.log_end_offset
 
 
 def test_pieces_are_checked():

@@ -120,6 +120,7 @@ def test_adding_is_checked():
     assert code(follower, add(key)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code(leader, add(key, cluster_id="other")) is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert code(leader, add(key, listeners=())) is ErrorCode.INVALID_REQUEST
+    assert code(leader, add(follower.key, listeners=())) is ErrorCode.INVALID_REQUEST
     # Of another directory nobody has ever fetched.
     unknown = add(ReplicaKey(11, directory(77)))
     assert code(leader, unknown) is ErrorCode.REQUEST_TIMED_OUT
@@ -334,6 +335,33 @@ def test_a_leader_that_moved_says_so_itself():
     assert leader.raft.log.log_end_offset == end + 1, "once is enough"
 
 
+def test_a_voter_has_an_id_and_a_directory():
+    """One that fetches without a directory, as old nodes do, would vote with any disk."""
+    world = started(dynamic_world([1, 2, 3]))
+    leader = grown(world)
+    node, epoch = followers(world, leader)[0], leader.raft.epoch
+    old = ReplicaKey(11)
+    leader.raft._leading.fetched(old, leader.raft.log.log_end_offset, world.now)
+    for key in (old, ReplicaKey(-1, directory(11)), ReplicaKey(-1)):
+        fields = {"voter_id": key.id, "voter_directory_id": key.directory_id}
+        for request in (add(key), remove(key), update(node, epoch, **fields)):
+            assert code(leader, request) is ErrorCode.INVALID_REQUEST
+            follower = code(node, request)
+            assert follower is ErrorCode.NOT_LEADER_OR_FOLLOWER, "that comes first"
+    assert leader.raft.voters.ids == (1, 2, 3)
+
+
+def test_what_is_wrong_at_any_time_is_said_before_what_is_not_possible_now():
+    world = started(static_world([1, 2, 3]))
+    leader = grown(world)
+    key = ReplicaKey(11)
+    assert code(leader, add(key)) is ErrorCode.INVALID_REQUEST
+    assert code(leader, remove(key)) is ErrorCode.INVALID_REQUEST
+    known = ReplicaKey(11, directory(11))
+    assert code(leader, add(known)) is ErrorCode.UNSUPPORTED_VERSION
+    assert code(leader, remove(known)) is ErrorCode.UNSUPPORTED_VERSION
+
+
 def test_updates_are_checked():
     world = started(dynamic_world([1, 2, 3]))
     leader = grown(world)
@@ -347,6 +375,9 @@ def test_updates_are_checked():
     assert code(leader, update(node, epoch, listeners=())) is codes.INVALID_REQUEST
     old = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
     assert code(leader, update(node, epoch, kraft_version_feature=old)) is codes.INVALID_REQUEST
+    for least, most in ((-1, 1), (1, 0), (2, 1)):
+        odd = KRaftVersionFeature(min_supported_version=least, max_supported_version=most)
+        assert code(leader, update(node, epoch, kraft_version_feature=odd)) is codes.INVALID_REQUEST
     other = Uuid(b"another" + bytes(9))
     assert code(leader, update(node, epoch, voter_directory_id=other)) is codes.VOTER_NOT_FOUND
     assert code(leader, update(node, epoch, voter_id=9)) is codes.VOTER_NOT_FOUND

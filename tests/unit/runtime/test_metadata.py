@@ -200,6 +200,19 @@ def test_nobody_else_writes():
     assert other.write(named("a")) == [ErrorCode.NOT_CONTROLLER]
 
 
+def test_a_batch_that_is_too_large_is_refused_and_leaves_nothing():
+    world = MetadataWorld([1])
+    active = world.begun()
+    end_offset = active.metadata.log.log_end_offset
+    much = [named(f"n{number}", "x" * 32767) for number in range(257)]
+    assert active.write(*much) == [ErrorCode.RECORD_LIST_TOO_LARGE]
+    assert active.metadata.log.log_end_offset == end_offset
+    assert active.metadata.latest.topic_configs("t") == {}
+    outcomes = active.write(*much[2:])
+    world.run_until(lambda: bool(outcomes))
+    assert outcomes == [ErrorCode.NONE]
+
+
 def test_nothing_to_write_waits_for_what_was_written_before():
     world = MetadataWorld([1, 2, 3])
     active = world.begun()

@@ -81,5 +81,6 @@ def test_whatever_the_controller_decides_can_be_refused():
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
     }
     assert {*DECIDERS, *FORWARDABLE} - elements <= {*OTHER_FIELDS}

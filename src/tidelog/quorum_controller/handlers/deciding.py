@@ -9,7 +9,7 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.quorum_controller.decisions import DECIDERS
 from tidelog.runtime.answers import Answer
-from tidelog.runtime.refusals import refuse
+from tidelog.runtime.refusals import fitted, refuse
 from tidelog.slices import Slices
 from tidelog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.wire.request import Request
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def decide(request: Request, controller: QuorumController, now: Now) -> Answer | Slices[Answer]:
     if not controller.is_active:
-        return refuse(request.message, ErrorCode.NOT_CONTROLLER)
-    return controller.decide(DECIDERS[request.key], request.message, now)
+        return fitted(refuse(request.message, ErrorCode.NOT_CONTROLLER), request.version)
+    return controller.decide(DECIDERS[request.key], request.message, now, request)
 
 
 def list_partition_reassignments(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from tidelog.env import Now
+from tidelog.config.definition import parse_decimal
+from tidelog.controller.describe_configs import NODE_ID_BITS
+from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
 from tidelog.quorum_controller.decisions import COMMIT_TIMEOUT_MS
 from tidelog.runtime.answers import Answer
 from tidelog.runtime.purgatory import Delayed
+from tidelog.runtime.refusals import fitted, refuse
 from tidelog.slices import Slices
 from tidelog.wire.api import ApiKey
 from tidelog.wire.declare import Message
@@ -20,6 +25,8 @@ from tidelog.wire.request import Request, Undecoded, decode_any, encode_response
 
 if TYPE_CHECKING:
     from tidelog.quorum_controller.controller import QuorumController
+
+log = logging.getLogger("tidelog.controller")
 
 FORWARDABLE = frozenset(
     {
@@ -73,7 +80,21 @@ def envelope(request: Request, controller: QuorumController, now: Now) -> Slices
         response = EnvelopeResponse(response_data=frame, error_code=ErrorCode.NONE)
         controller.runtime.purgatory.complete(delayed, response)
 
-    forwarder = request.client_id or ""
-    answer = controller.handle(inner, now, int(forwarder) if forwarder.isdigit() else None)
-    controller.answer(answer, answered, now)
+    forwarder = parse_decimal(request.client_id or "", NODE_ID_BITS)
+    controller.answer(handled(inner, controller, forwarder, now), answered, now)
     return delayed.answer if delayed.answer is not None else delayed
+
+
+def handled(
+    inner: Request, controller: QuorumController, forwarder: int | None, now: Now
+) -> Slices[Answer]:
+    """The answer. An error of ours costs one client its own, not the broker the connection by
+    which all its clients' requests come."""
+    try:
+        answer = controller.handle(inner, now, forwarder)
+        return (yield from answer) if isinstance(answer, Generator) else answer
+    except (OSError, DiskFull):
+        raise
+    except Exception:
+        log.exception("a forwarded request failed: key %d version %d", *inner[:2])
+        return fitted(refuse(inner.message, ErrorCode.UNKNOWN_SERVER_ERROR), inner.version)

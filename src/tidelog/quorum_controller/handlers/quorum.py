@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 DIRECTORIES_SINCE = 2
 """The version of DescribeQuorum that tells voters' directories and addresses."""
 
+ENDPOINTS_SINCE: dict[int, int] = {
+    ApiKey.VOTE: 1,
+    ApiKey.BEGIN_QUORUM_EPOCH: 1,
+    ApiKey.END_QUORUM_EPOCH: 1,
+    ApiKey.FETCH: 17,
+    ApiKey.FETCH_SNAPSHOT: 1,
+}
+"""The versions whose answers say where the leader is: those of KIP-853. Nodes from before have all
+addresses in their configuration."""
+
 Told = Callable[[Message], None]
 RaftMethod = Callable[[Raft], Callable[[Any, Now, Told], None]]
 
@@ -49,17 +59,24 @@ def quorum(request: Request, controller: QuorumController, now: Now) -> Answer:
     handle = RAFT_METHODS[request.key](controller.metadata.raft)
 
     def told(answer: Message) -> None:
-        if isinstance(answer, DescribeQuorumResponse) and request.version < DIRECTORIES_SINCE:
-            answer = without_directories(answer)
-        controller.runtime.purgatory.complete(delayed, answer)
+        controller.runtime.purgatory.complete(delayed, fitted(answer, request))
 
     handle(request.message, now, told)
     return delayed if delayed.answer is None else delayed.answer
 
 
+def fitted(answer: Message, request: Request) -> Message:
+    """Without what the version of the request cannot carry: the message does not let it fall
+    silently."""
+    if isinstance(answer, DescribeQuorumResponse) and request.version < DIRECTORIES_SINCE:
+        return without_directories(answer)
+    if request.version < ENDPOINTS_SINCE.get(request.key, 0):
+        return answer.replace(node_endpoints=())
+    return answer
+
+
 def without_directories(answer: DescribeQuorumResponse) -> DescribeQuorumResponse:
-    """What clients of before KIP-853 know. Their versions cannot carry the rest, and the message
-    does not let it fall silently."""
+    """What clients of before KIP-853 know."""
 
     def known(replicas: tuple[ReplicaState, ...]) -> tuple[ReplicaState, ...]:
         return tuple(replica.replace(replica_directory_id=ZERO_UUID) for replica in replicas)
