@@ -186,7 +186,9 @@ class Node:
 
     @property
     def has_resigned(self) -> bool:
-        return self._raft.has_handed_over
+        """Or there is nobody to know of it."""
+        is_alone = self._broker is not None and self._broker.lifecycle.leaving.is_hopeless
+        return is_alone or self._raft.has_handed_over
 
     def stop(self, now: Now) -> list[Effect]:
         """Answer all that waits as if its time were up; nothing may be received any more."""
@@ -227,8 +229,7 @@ class Node:
             if request.message.__class__ is Undecoded:
                 answer: Answer | Slices[Answer] = self._decode_and_handle(request, event, now)
             elif isinstance(role, QuorumController):
-                role.connection = event.connection
-                answer = role.handle(request, now)
+                answer = role.receive(event.connection, request, now)
                 self.runtime.heed_timed()
             else:
                 answer = HANDLERS[request.key](request, role, now)
@@ -271,7 +272,7 @@ class Node:
         role = self._roles[event.listener]
         role.listener = event.listener
         if isinstance(role, QuorumController):
-            answer = role.handle(request, now)
+            answer = role.receive(event.connection, request, now)
         else:
             answer = LARGE_HANDLERS[request.key](request, role, now)
         return (yield from answer) if isinstance(answer, Generator) else answer

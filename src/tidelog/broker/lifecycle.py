@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.leaving import LOOK_MS, Leaving
 from tidelog.broker.registration import broker_request
 from tidelog.env import Now
 from tidelog.errors import ErrorCode, PeerFailure
@@ -68,8 +69,15 @@ class Lifecycle:
         """When the next heartbeat is due; a timer for another time is an old one."""
         self._give_up_ms = 0
         self._refused: ErrorCode | None = None
-        self.has_stopped = False
-        """Whether the process may end: nobody waits for what this broker leads."""
+        self._unheard_ms: int | None = None
+        """When the first heartbeat was sent that nobody has answered."""
+        self.leaving = Leaving(broker, self._is_unheard)
+        self._is_relieved = False
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the process may end: nobody waits for what this broker leads, or in vain."""
+        return self._is_relieved or self.leaving.is_hopeless
 
     def caught_up(self, now: Now) -> None:
         """What was committed before this start has been read."""
@@ -100,8 +108,9 @@ class Lifecycle:
         if self.state in (BrokerState.RUNNING, BrokerState.RECOVERING) and not is_alone:
             self.state = BrokerState.STOPPING
             self.beat_soon(now)
+            self.leaving.look_later(now)
         else:
-            self.has_stopped = True
+            self._is_relieved = True
 
     def directory_failed(self, directory_id: Uuid, now: Now) -> None:
         self._offline.append(directory_id)
@@ -130,7 +139,7 @@ class Lifecycle:
         self._is_asking = False
         code = ErrorCode.REQUEST_TIMED_OUT
         if isinstance(answer, BrokerRegistrationResponse):
-            code = ErrorCode(answer.error_code)
+            code = ErrorCode.of(answer.error_code)
             if code is ErrorCode.NONE:
                 self.broker_epoch = answer.broker_epoch
                 self.state = BrokerState.RECOVERING
@@ -154,12 +163,14 @@ class Lifecycle:
         self._broker.schedule.at(time_ms, partial(self._beat_if, time_ms))
 
     def _beat_if(self, time_ms: int, now: Now) -> None:
-        if time_ms == self._beat_ms and not self._is_asking:
+        if time_ms == self._beat_ms and not self._is_asking and self.broker_epoch >= 0:
             self._beat(now)
 
     def _beat(self, now: Now) -> None:
         broker = self._broker
         self._is_urgent = False
+        if self._unheard_ms is None:
+            self._unheard_ms = now.monotonic_ms
         request = BrokerHeartbeatRequest(
             broker_id=broker.node_id,
             broker_epoch=self.broker_epoch,
@@ -175,7 +186,8 @@ class Lifecycle:
         self._is_asking = False
         interval_ms = self._broker.config.broker_heartbeat_interval_ms
         if isinstance(answer, BrokerHeartbeatResponse):
-            code = ErrorCode(answer.error_code)
+            self._unheard_ms = None
+            code = ErrorCode.of(answer.error_code)
             if code is ErrorCode.NONE:
                 self._heard(answer, now)
             elif code is ErrorCode.STALE_BROKER_EPOCH and self.state is not BrokerState.STOPPING:
@@ -196,13 +208,17 @@ class Lifecycle:
 
     def _heard(self, answer: BrokerHeartbeatResponse, now: Now) -> None:
         if self.state is BrokerState.STOPPING:
-            self.has_stopped = answer.should_shut_down
+            self._is_relieved = answer.should_shut_down
         elif answer.is_fenced != self.is_fenced:
             self.is_fenced = answer.is_fenced
             log.info("this broker is %s", "fenced" if self.is_fenced else "in service")
             if self.is_fenced and self.state is BrokerState.RUNNING:
                 self._is_urgent = True
             self._broker.directory_reports.begin(now)
+
+    def _is_unheard(self, now: Now) -> bool:
+        since_ms = self._unheard_ms
+        return since_ms is not None and now.monotonic_ms >= since_ms + LOOK_MS
 
     def _ask(
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now

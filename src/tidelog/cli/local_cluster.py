@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,8 @@ MARKER = "cluster.properties"
 PATIENCE_SECONDS = 120
 """After so long somebody who waits for all brokers wants to know that one is missing."""
 STOP_SECONDS_MAX = 30
+STOP_TOLD_SECONDS = 5.0
+"""Whoever waits for longer wants to know what for."""
 POLL_SECONDS = 0.02
 PATIENT_POLL_SECONDS = 1.0
 
@@ -264,7 +267,8 @@ class LocalCluster:
         """Ask the nodes to finish, then insist; a second Ctrl-C insists at once. Those that are
         left without a majority are asked again: they would wait for it."""
         self._signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS_MAX
+        began = time.monotonic()
+        deadline, told = began + STOP_SECONDS_MAX, began + STOP_TOLD_SECONDS
         code = 0
         while self._running:
             try:
@@ -277,6 +281,10 @@ class LocalCluster:
                         say(f"node {node.node_id} did not stop cleanly ({how}); see {node.log}")
                 elif time.monotonic() > deadline:
                     raise Stop
+                elif time.monotonic() > told:
+                    told = inf
+                    left = ", ".join(str(node.node_id) for node in self._running.values())
+                    say(f"waiting for node {left} to stop; Ctrl-C again kills at once")
                 else:
                     time.sleep(POLL_SECONDS)
                     if len(self._running) * 2 <= len(self.nodes):

@@ -32,6 +32,8 @@ START_POLL_SECONDS_MAX = 0.05
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAVE_SECONDS_MAX = 15.0
 """What others get to take over in."""
+LEAVE_TOLD_SECONDS = 1.0
+"""Whoever waits for a node's end for longer wants to know why."""
 STOP_SECONDS_MAX = 10.0
 """What requests in flight get to be answered in, and slow readers to read."""
 
@@ -91,7 +93,7 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
     if failure is not None:
         log.error("stopping: %s", failure)
         return 1
-    await shell.leave(LEAVE_SECONDS_MAX)
+    await _leave(shell)
     for server in servers.values():
         server.close()
     await shell.drain(STOP_SECONDS_MAX)
@@ -102,6 +104,19 @@ async def _serve(config: BrokerConfig, cluster_id: str | None) -> int:
         return 1
     log.info("stopped cleanly")
     return 0
+
+
+async def _leave(shell: Shell) -> None:
+    """And say what it takes, if it takes long."""
+    told = asyncio.get_running_loop().call_later(
+        LEAVE_TOLD_SECONDS,
+        log.info,
+        "this node waits for others to take over what it leads, for %g s at most; told to stop"
+        " again, it does not wait",
+        LEAVE_SECONDS_MAX,
+    )
+    await shell.leave(LEAVE_SECONDS_MAX)
+    told.cancel()
 
 
 def _ignore_signals(loop: asyncio.AbstractEventLoop) -> None:

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,22 @@ def test_ctrl_c_reaches_the_whole_group_and_stops_it_cleanly(tmp_path):
         assert command.wait() == (0, "")
         assert ended(node)
     assert "stopped cleanly" in (tmp_path / "node-1.log").read_text()
+
+
+IMPATIENT = (
+    sys.executable,
+    "-c",
+    "from tidelog.cli import local_cluster, main; local_cluster.STOP_TOLD_SECONDS = 0.1; main()",
+)
+
+
+def test_a_stop_that_takes_long_is_told_and_a_second_ctrl_c_ends_it(tmp_path):
+    with up(tmp_path, program=IMPATIENT) as command:
+        os.kill(command.node, signal.SIGSTOP)
+        command.process.send_signal(signal.SIGINT)
+        assert command.line() == "waiting for node 1 to stop; Ctrl-C again kills at once\n"
+        code, said = command.end(signal.SIGINT)
+    assert (code, said.splitlines()[0][:36]) == (1, "node 1 did not stop cleanly (-9); se")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tidelog.env import DiskFull
 from tidelog.events import Effect, Event, FileFailed, Flush, Flushed, Lane, RemoveFile, Ticked
 from tidelog.log.results import Unflushed
 from tidelog.runtime.alarm import NEVER
+from tidelog.server import run
 from tidelog.server.shell import Shell, now
 from tidelog.wire.compression import Compression
 
@@ -223,6 +225,23 @@ async def test_a_stop_waits_for_slow_readers() -> None:
     assert not draining.done()
     transport.drain(1000)
     await asyncio.wait_for(draining, 5)
+
+
+def test_who_waits_for_others_to_take_over_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LEAVE_TOLD_SECONDS", 0.001)
+    caplog.set_level("INFO")
+
+    async def told() -> None:
+        taken_over = asyncio.Event()
+        shell: Any = SimpleNamespace(leave=lambda seconds_max: taken_over.wait())
+        leaving = asyncio.ensure_future(run._leave(shell))
+        await until(lambda: "waits for others to take over what it leads, for 15 s" in caplog.text)
+        taken_over.set()
+        await leaving
+
+    asyncio.run(told())
 
 
 # Judging.
