@@ -12,6 +12,7 @@ from tidelog.cli.connect import Connection, connected, connection_options
 from tidelog.cli.properties import parse_assignments
 
 if TYPE_CHECKING:
+    from tidelog.cli.interrupts import Interrupts
     from tidelog.cli.lines import LineReader
     from tidelog.cli.producing import Producing
 
@@ -103,8 +104,10 @@ def command(
     tidelog produce --topic orders --key-separator : --file orders.txt
 
     Records that brokers refuse for now are sent again for two minutes, or as long as
-    --command-property delivery.timeout.ms=MS says; then the exit code is 1.
+    --command-property delivery.timeout.ms=MS says; then the exit code is 1. Ctrl-C ends the input
+    and waits for what is on its way; the second one does not.
     """
+    from tidelog.cli.interrupts import Interrupts
     from tidelog.cli.producing import Producing
 
     reader = _reader(**options)  # type: ignore[arg-type]  # click makes them what they are
@@ -121,11 +124,13 @@ def command(
             sync=sync,
         )
         try:
-            _feed(producing, reader, files, linger_ms)
+            with Interrupts(producing.waits_for) as interrupts:
+                _feed(producing, interrupts, reader, files, linger_ms)
+                producing.finish()
         except KeyboardInterrupt:
-            producing.finish()
-            raise SystemExit(130) from None
-        producing.finish()
+            producing.give_up()
+        if interrupts.have_come:
+            raise SystemExit(130)
         producing.summarize(as_json)
 
 
@@ -173,7 +178,11 @@ def _reader(
 
 
 def _feed(
-    producing: Producing, reader: LineReader, files: tuple[Path, ...], linger_ms: int
+    producing: Producing,
+    interrupts: Interrupts,
+    reader: LineReader,
+    files: tuple[Path, ...],
+    linger_ms: int,
 ) -> None:
     from tidelog.cli.lines import BadLine, lines
 
@@ -183,7 +192,7 @@ def _feed(
     for descriptor in [file.fileno() for file in opened] or [sys.stdin.fileno()]:
         if is_prompted:
             click.echo(">", nl=False, err=True)
-        for line in lines(descriptor, linger_ms):
+        for line in interrupts.reading(lines(descriptor, linger_ms)):
             if line is None:
                 producing.flush()
                 continue

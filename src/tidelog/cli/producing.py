@@ -109,6 +109,23 @@ class Producing:
         self.flush()
         self._progress.close()
 
+    def waits_for(self) -> str:
+        """What is on its way, and how long it may take."""
+        seconds = self._producer.delivery_timeout_ms / 1000
+        left = self._unacknowledged()
+        return f"{left} to be acknowledged, for {seconds:g} s at most" if left else ""
+
+    def give_up(self) -> None:
+        """Nobody waits any more."""
+        self._progress.close()
+        left = self._unacknowledged()
+        if left:
+            click.echo(f"Not acknowledged, though perhaps written: {left}", err=True)
+
+    def _unacknowledged(self) -> str:
+        left = self.records - self._acknowledged_records
+        return f"{left:,} record{'s' if left > 1 else ''}" if left else ""
+
     def summarize(self, as_json: bool) -> None:
         """How much went where; on standard error, for standard output may be a script's."""
         seconds = time.monotonic() - self.began

@@ -244,7 +244,8 @@ class Producer:
         reply = yield from finish(sent.ticket)
         failure = self._settle(cluster, sent, reply)
         if failure is None:
-            self._attempts = None
+            if any(entry.is_acknowledged for entry in sent.entries.values()):
+                self._attempts = None  # what only came behind a refused one is no success
             return
         failed = [entry for entry in sent.entries.values() if not entry.is_acknowledged]
         self._count_failure(cluster, failed, failure)

@@ -273,6 +273,19 @@ def test_a_retried_batch_is_followed_by_those_behind_it(logs, shell, failures):
     assert logs.sequences(0) == [0, 3, 6, 9, 12, 15]
 
 
+def test_what_is_out_of_order_behind_a_refused_batch_is_no_success(logs, shell):
+    """A broker that refuses one batch again and again is asked ever more seldom."""
+    producer = Producer()
+    shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    logs.codes = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.NONE] * 4
+    for _ in range(3):
+        shell.run(producer.send, ORDERS[0], batch())
+    shell.run(producer.flush)
+    assert logs.sequences(0) == [0, 3, 6, 9]
+    assert shell.pauses == [100, 200, 400, 800]
+
+
 def test_a_lost_answer_makes_no_duplicate(logs, shell):
     producer = Producer()
     logs.codes = [ErrorCode.NONE, HANG_UP]
