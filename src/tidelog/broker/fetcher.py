@@ -31,6 +31,9 @@ NAMED_MAX = 500
 """Partitions that one request names; others have their turn in the next, which comes at once."""
 INTERRUPT_MS = 20
 """How long a request may still wait for records once there is more to ask for."""
+CALM_MS = 500
+"""After an interrupt more may come: requests are short until nobody has come for so long. And so
+long a short one may be without an answer, if somebody waits to be asked for in the next."""
 RESTARTS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 """After these a full request mends all."""
 AT_ONCE_BYTES_MAX = 2 << 20
@@ -67,7 +70,11 @@ class Fetcher:
         self._timer_ms: int | None = None
         self._interrupt_ms: int | None = None
         self._is_interrupting = False
-        self._asked_ms = 0
+        self._added_ms = 0
+        self._is_restless = False
+        """Since an interrupt, while others are still added."""
+        self._asked_ms = self._wait_ms = 0
+        """When the last request left, and how long the leader may wait with its answer."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -85,6 +92,7 @@ class Fetcher:
         if partition in self._broker.fetchers.cut:
             followed.state = State.TRUNCATED  # in the epoch before, and the disk may not know
         self._note(key, now)
+        self._added_ms = now.monotonic_ms
         if not self._is_busy:
             self._wake_at(now.monotonic_ms)  # when this step has told all there is to follow
         elif self._interrupt_ms is None:
@@ -130,11 +138,12 @@ class Fetcher:
         )
         if session.told or forgotten:
             config = self._broker.config
+            self._wait_ms = 0 if later else self._patience_ms(now)
             request = FetchRequest(
                 replica_state=ReplicaState(
                     replica_id=self._broker.node_id, replica_epoch=self._broker.broker_epoch
                 ),
-                max_wait_ms=0 if later else config.replica_fetch_wait_max_ms,
+                max_wait_ms=self._wait_ms,
                 min_bytes=config.replica_fetch_min_bytes,
                 max_bytes=config.replica_fetch_response_max_bytes,
                 session_id=session.id,
@@ -148,6 +157,14 @@ class Fetcher:
                 self._peer.close(now)
                 self._peer = None
             self._broker.fetchers.idle(self)
+
+    def _patience_ms(self, now: Now) -> int:
+        """Hundreds may be added one by one, as when a topic is made: to hang up for each, and name
+        all of them anew, would take longer than all else."""
+        wait_ms = self._broker.config.replica_fetch_wait_max_ms
+        if now.monotonic_ms >= self._added_ms + CALM_MS:
+            self._is_restless = False
+        return min(wait_ms, INTERRUPT_MS) if self._is_restless else wait_ms
 
     def _send(
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now
@@ -179,15 +196,19 @@ class Fetcher:
         """Somebody is to be followed who was not there when the request left that now waits for
         records, perhaps of nobody else: do not wait with it."""
         self._interrupt_ms = None
-        if now.monotonic_ms < self._asked_ms + INTERRUPT_MS:
-            # We have asked anew since: who follows hundreds in a long job would not get on.
-            self._interrupt_ms = self._asked_ms + INTERRUPT_MS
-            self._broker.schedule.at(self._interrupt_ms, self._interrupt)
-            return
         has_news = any(key in self._followed for key in self._changed)
-        if self._is_busy and has_news and self._peer is not None and self._peer.in_flight:
-            self._is_interrupting = True
-            self._peer.close(now)
+        if not self._is_busy or not has_news or self._peer is None or not self._peer.in_flight:
+            return
+        # A short request is answered in a moment, if there is anybody at the other end.
+        patience_ms = INTERRUPT_MS if self._wait_ms > INTERRUPT_MS else CALM_MS
+        if now.monotonic_ms < self._asked_ms + patience_ms:
+            # We may have asked anew since: who follows hundreds in a long job would not get on.
+            due_ms = min(self._asked_ms + patience_ms, now.monotonic_ms + INTERRUPT_MS)
+            self._interrupt_ms = due_ms
+            self._broker.schedule.at(due_ms, self._interrupt)
+            return
+        self._is_interrupting = self._is_restless = True
+        self._peer.close(now)
 
     def _failed(self, now: Now) -> None:
         """Nobody knows what the leader has heard of it."""
@@ -214,7 +235,7 @@ class Fetcher:
             self._failed(now)
             return
         if answer.error_code:
-            error = ErrorCode(answer.error_code)
+            error = ErrorCode.of(answer.error_code)
             self._session.refused(error)
             if error not in RESTARTS:
                 self._delay_all(now)
@@ -283,6 +304,7 @@ class Fetcher:
                 for name, partitions in topics.items()
             ),
         )
+        self._wait_ms = 0
         self._send(request, partial(self._located, lost[:NAMED_MAX], timestamp), now)
 
     def _located(

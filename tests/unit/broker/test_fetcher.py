@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.broker.wired import TOPIC_ID, Wired, values_of
 
-from tidelog.broker.fetcher import INTERRUPT_MS
+from tidelog.broker.fetcher import CALM_MS, INTERRUPT_MS
 from tidelog.broker.fetcher_session import FetcherSession, Wanted
 from tidelog.broker.followed import State
 from tidelog.errors import ErrorCode
@@ -341,9 +341,56 @@ def test_who_is_followed_anew_does_not_wait_for_a_long_poll(wired: Wired) -> Non
     assert [replica.log_end_offset for replica in followers.remote.values()] == [0, 0]
 
 
-def test_for_many_a_long_poll_is_interrupted_now_and_then(wired: Wired) -> None:
-    """As when a broker starts, whose partitions are taken up a few at a time by one job, which
-    knows no other time than that of its beginning."""
+def test_for_many_a_long_poll_is_interrupted_once() -> None:
+    """As when a topic is made, whose partitions are opened one by one by a job."""
+    wired = Wired()
+    wired.create_topic(partitions=100)
+    wired.create_topic(name="u", topic_id=Uuid(b"another-topic-id"))
+    follower, fetchers = wired[2], wired[2].broker.fetchers
+    for index in range(100):
+        fetchers.unfollow(wired.partition(2, index))
+    wired.advance(1000)
+    follower.shell.requests.clear()
+    for index in range(100):
+        fetchers.follow(wired.partition(2, index), follower.shell.now)
+        wired.advance(7)
+        if index >= 10:
+            named = {
+                asked.partition
+                for request in fetches(wired, 2)
+                for topic in request.topics
+                for asked in topic.partitions
+                if topic.topic_id == TOPIC_ID
+            }
+            assert index - (INTERRUPT_MS + 10) // 7 in named, "nobody waits for long"
+    assert [one.session_epoch for one in fetches(wired, 2)].count(0) == 1
+    assert len(fetches(wired, 2)) < 700 // INTERRUPT_MS + 10
+    wired.advance(CALM_MS + 100)
+    follower.shell.requests.clear()
+    wired.advance(1100)
+    assert [one.max_wait_ms for one in fetches(wired, 2)] == [500, 500]
+
+
+def test_a_short_request_is_given_up_too_when_its_leader_is_silent(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its machine has lost its power, which breaks no connection, and starts again."""
+    fetchers, partition = wired[2].broker.fetchers, wired.partition(2)
+    fetchers.follow(partition, wired[2].shell.now)
+    wired.advance(INTERRUPT_MS + 10)
+    assert fetches(wired, 2)[-1].max_wait_ms == INTERRUPT_MS
+    with monkeypatch.context() as silence:
+        silence.setattr(wired[1].shell, "_answer", lambda connection: None)
+        wired.advance(100)
+    wired[2].shell.requests.clear()
+    fetchers.follow(partition, wired[2].shell.now)
+    wired.advance(CALM_MS + INTERRUPT_MS)
+    assert fetches(wired, 2)[0].session_epoch == 0
+    assert wired[1].produce("t", b"a").error_code == 0
+
+
+def test_a_long_poll_is_interrupted_soon_whatever_the_job_says_the_time_is(wired: Wired) -> None:
+    """A job may know no other time than that of its beginning."""
     broker, began = wired[2].broker, wired[2].shell.now
     wired.advance(100)
     wired[2].shell.requests.clear()
@@ -351,8 +398,7 @@ def test_for_many_a_long_poll_is_interrupted_now_and_then(wired: Wired) -> None:
         broker.fetchers.follow(wired.partition(2), began)
         wired.advance(2)
     wired.advance(INTERRUPT_MS)
-    restarted = [request for request in fetches(wired, 2) if request.session_epoch == 0]
-    assert 1 <= len(restarted) <= 2 + 80 // INTERRUPT_MS
+    assert [one.session_epoch for one in fetches(wired, 2)].count(0) == 1
 
 
 def wait_until_cut(wired: Wired, node_id: int) -> None:
@@ -566,6 +612,25 @@ def test_records_that_were_damaged_on_the_way_are_asked_for_again(wired: Wired) 
     answer_ = wired[1].produce("t", b"precious")
     assert answer_.error_code == 0
     assert damaged
+    assert wired.content(1) == wired.content(2) == wired.content(3)
+
+
+def test_a_refusal_that_only_newer_leaders_know_is_one(wired: Wired) -> None:
+    shell = wired[1].shell
+    answer = shell._answer
+    changed: list[int] = []
+
+    def refuse(connection: int) -> None:
+        sent = shell.sent[connection]
+        if b"precious" in sent and not changed:
+            changed.append(connection)
+            sent[13:15] = (30_000).to_bytes(2, "big")  # behind size, header and throttle time
+        answer(connection)
+
+    shell._answer = refuse  # type: ignore[method-assign]
+    wired[1].produce("t", b"precious")
+    wired.advance(2_000)
+    assert changed
     assert wired.content(1) == wired.content(2) == wired.content(3)
 
 
