@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Collection, Mapping
 from enum import Enum
@@ -25,6 +23,7 @@ NODES_MAX = BLOCK // PORTS_A_NODE
 SECONDS_MAX = 60.0
 """What waiting may take, unless it is told otherwise."""
 LOG_LINES = 20
+NOT_STARTED = "the cluster is not started: use it in a with block"
 LOG_PREFIX = re.compile(r"^\S+ \S+ [A-Z]+ +\S+ ")
 
 
@@ -54,12 +53,13 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         data_dir: Path | str | None = None,
     ) -> None:
-        if not 1 <= nodes <= NODES_MAX:
-            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {nodes}")
+        if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
+            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {nodes!r}")
         self.nodes = tuple(range(1, nodes + 1))
         self._configs = {name: str(value) for name, value in (configs or {}).items()}
-        self._is_temporary = data_dir is None
         self._data_dir = data_dir
+        self._directory: Path | None = None
+        self._ports: Ports | None = None
         self._states = dict.fromkeys(self.nodes, State.DOWN)
         self._isolated: frozenset[int] = frozenset()
         self._process_ids: dict[int, int] = {}
@@ -77,14 +77,18 @@ class Cluster:
         self._require(node, *State)
         return self._layout.address(node)
 
+    @property
+    def directory(self) -> Path:
+        """Where the data and the logs are, or were."""
+        if self._directory is None:
+            raise ClusterError(NOT_STARTED)
+        return self._directory
+
     def __enter__(self) -> Self:
-        self._ports = Ports(len(self.nodes) * PORTS_A_NODE)
-        self._layout = Layout(len(self.nodes), self._ports.numbers)
-        self.directory = Path(self._data_dir or tempfile.mkdtemp(prefix="tidelog-testing-"))
-        self.directory.mkdir(parents=True, exist_ok=True)
+        if self._nursery is not None:
+            raise ClusterError("the cluster is started already")
         try:
-            self._cluster_id = known_cluster_id(self.directory)
-            self._nursery = NurseryProcess()
+            self._prepare()
             if len(self.nodes) > 1:
                 log = str(self.directory / "proxy.log")
                 self._tell("proxy", routes=self._layout.routes, log=log)
@@ -93,6 +97,20 @@ class Cluster:
             self.close()
             raise
         return self
+
+    def _prepare(self) -> None:
+        """Temporary data is the nursery's: that one ends after all others, however they end."""
+        try:
+            self._ports = Ports(len(self.nodes) * PORTS_A_NODE)
+            self._layout = Layout(len(self.nodes), self._ports.numbers)
+            for name in filter(self._layout.owns, self._configs):
+                raise ClusterError(f"config {name}: the cluster sets it itself")
+            self._nursery = NurseryProcess()
+            self._directory = Path(self._data_dir or self._tell("make_directory"))
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._cluster_id = known_cluster_id(self._directory, len(self.nodes))
+        except OSError as error:
+            raise ClusterError(str(error)) from None
 
     def __exit__(
         self,
@@ -104,26 +122,30 @@ class Cluster:
 
     def close(self) -> None:
         """Kill every node, and remove temporary data."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
-            self._ports.release()
+        nursery, self._nursery = self._nursery, None
+        ports, self._ports = self._ports, None
+        try:
+            if nursery is not None:
+                nursery.close()
+        finally:
+            if ports is not None:
+                ports.release()
         self._states = dict.fromkeys(self.nodes, State.DOWN)
-        if self._is_temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
+        self._isolated = frozenset()
 
     # Processes.
 
     @property
     def down(self) -> tuple[int, ...]:
-        """The nodes that are killed or stopped."""
+        """The nodes that are killed or stopped, or have ended by themselves."""
+        self._look_who_ended()
         return tuple(node for node in self.nodes if self._states[node] is State.DOWN)
 
     def start(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
         """Start nodes that are down, and wait until each is in service."""
         for node in nodes:
             self._require(node, State.DOWN)
-        for node in nodes:
+        for node in dict.fromkeys(nodes):
             properties = self._layout.properties(node, self.directory, self._configs)
             self._process_ids[node] = self._launch(node, properties)
             self._states[node] = State.RUNNING
@@ -143,7 +165,7 @@ class Cluster:
 
     def restart(self, node: int, *, timeout: float = SECONDS_MAX) -> None:
         """Stop the node, unless it is down, and start it."""
-        if self._states[self._known(node)] is not State.DOWN:
+        if self._known(node) not in self.down:
             self.stop(node)
         self.start(node, timeout=timeout)
 
@@ -180,6 +202,13 @@ class Cluster:
     def _bury(self, node: int) -> None:
         """Wait until its process has ended."""
         self._tell("wait", node=node)
+
+    def _look_who_ended(self) -> dict[int, int]:
+        """A node may end without us; its process id may be another's then."""
+        ended = {} if self._nursery is None else self._ended()
+        for node in ended:
+            self._states[node] = State.DOWN
+        return ended
 
     def _ended(self) -> dict[int, int]:
         """Nodes that ended, and their exit codes."""
@@ -226,7 +255,8 @@ class Cluster:
         replicas, or as many as there are nodes."""
         factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
         try:
-            self._observer().create_topic(topic, partitions, factor, configs or {})
+            given = {name: str(value) for name, value in (configs or {}).items()}
+            self._observer().create_topic(topic, partitions, factor, given)
         except ClientError as error:
             raise ClusterError(str(error)) from None
         self.wait_isr(topic)
@@ -253,6 +283,8 @@ class Cluster:
         timeout: float = SECONDS_MAX,
     ) -> None:
         """Until the in-sync replicas are these, or all; of a partition, or of all of the topic."""
+        if isinstance(isr, int):
+            raise TypeError(f"isr is a collection of nodes, such as {{{isr}}}, not {isr}")
         self._observer().wait_isr(topic, partition, isr, timeout)
 
     def log(self, node: int) -> Path:
@@ -261,6 +293,7 @@ class Cluster:
 
     def _observer(self) -> Observer:
         """Asks nodes that can be expected to know: an isolated one remembers old times."""
+        self._look_who_ended()
         running = [node for node in self.nodes if self._states[node] is State.RUNNING]
         well = [node for node in running if node not in self._isolated]
         if not running:
@@ -274,9 +307,8 @@ class Cluster:
         deadline = time.monotonic() + timeout
         own = {node: Observer([self.address(node)]) for node in wanted}
         while not all(observer.are_serving({node}) for node, observer in own.items()):
-            ended = self._ended()
+            ended = self._look_who_ended()
             for node in sorted(wanted & ended.keys()):
-                self._states[node] = State.DOWN
                 raise ClusterError(f"node {node} ended with {ended[node]}: {self.last_line(node)}")
             if time.monotonic() > deadline:
                 listed = ", ".join(map(str, sorted(wanted)))
@@ -297,7 +329,7 @@ class Cluster:
 
     def _tell(self, do: str, **arguments: object) -> Any:
         if self._nursery is None:
-            raise ClusterError("the cluster is not started: use it in a with block")
+            raise ClusterError(NOT_STARTED)
         try:
             return self._nursery.tell(do, **arguments)
         except NurseryFailed as error:
@@ -311,22 +343,26 @@ class Cluster:
 
     def _known(self, node: int) -> int:
         if node not in self._states:
-            raise ValueError(f"there is no node {node}: the nodes are 1 to {len(self.nodes)}")
+            raise ValueError(f"there is no node {node!r}: the nodes are 1 to {len(self.nodes)}")
         return node
 
     def _require(self, node: int, *states: State) -> None:
         if self._nursery is None:
-            raise ClusterError("the cluster is not started: use it in a with block")
+            raise ClusterError(NOT_STARTED)
+        self._look_who_ended()
         if self._states[self._known(node)] not in states:
             raise ClusterError(f"node {node} is {self._states[node].value}")
 
 
-def known_cluster_id(directory: Path) -> str:
-    """That of the data in a directory, or a new one."""
+def known_cluster_id(directory: Path, nodes: int) -> str:
+    """That of the data in a directory, of as many nodes, or a new one."""
     from tidelog.log.checkpoint import parse_meta_properties
     from tidelog.metadata.format import random_uuid
     from tidelog.types import format_uuid
 
-    for path in sorted(directory.glob("node-*/meta.properties")):
+    found = sorted(directory.glob("node-*/meta.properties"))
+    if found and len(found) != nodes:
+        raise ClusterError(f"{directory} holds a cluster of {len(found)} nodes, not {nodes}")
+    for path in found:
         return parse_meta_properties(str(path), path.read_bytes()).cluster_id
     return format_uuid(random_uuid(random.SystemRandom()))

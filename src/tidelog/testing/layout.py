@@ -15,6 +15,12 @@ from tidelog.testing.ports import HOST
 from tidelog.testing.proxy import Route
 
 PORTS_A_NODE = 5
+DEFAULTS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+)
+"""What we set and who starts a cluster may set otherwise."""
 
 
 class NodePorts(NamedTuple):
@@ -52,15 +58,18 @@ class Layout:
             )
         ]
 
+    def owns(self, name: str) -> bool:
+        """Whether a config says who a node is or where, which is for us to choose."""
+        return name in self.properties(1, Path(), {}) and name not in DEFAULTS
+
     def properties(self, node: int, folder: Path, configs: Mapping[str, str]) -> dict[str, str]:
         """A node's server.properties; what is given wins over defaults, not over addresses."""
         ports, replicas = self.ports[node], str(min(len(self.ports), 3))
         client = f"PLAINTEXT://{HOST}:{ports.client}"
         voters = (f"{one}@{HOST}:{its.proxied_controller}" for one, its in self.ports.items())
+        defaults = (replicas, replicas, "2" if len(self.ports) > 2 else "1")
         return {
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": "2" if len(self.ports) > 2 else "1",
+            **dict(zip(DEFAULTS, defaults, strict=True)),
             **configs,
             "process.roles": "broker,controller",
             "node.id": str(node),

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ class Nursery:
         """Of nodes that ended: how."""
         self._proxy: int | None = None
         self._control: socket.socket | None = None
+        self._temporary: str | None = None
 
     def obey(self, command: dict[str, Any]) -> Any:
         """Do one thing; its result."""
@@ -43,6 +46,7 @@ class Nursery:
             "start": self.start,
             "wait": self.wait,
             "ended": self.ended,
+            "make_directory": self.make_directory,
         }
         return commands[command.pop("do")](**command)
 
@@ -79,6 +83,11 @@ class Nursery:
                 self._bury(node, status)
         return self._codes
 
+    def make_directory(self) -> str:
+        """That lasts as long as we do."""
+        self._temporary = tempfile.mkdtemp(prefix="tidelog-testing-")
+        return self._temporary
+
     def _bury(self, node: int, status: int) -> None:
         del self._nodes[node]
         self._codes[node] = os.waitstatus_to_exitcode(status)
@@ -90,6 +99,8 @@ class Nursery:
             os.kill(process_id, signal.SIGKILL)
         for process_id in left:
             os.waitpid(process_id, 0)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def serve_proxy(routes: list[Route], control: socket.socket) -> int:
@@ -122,19 +133,22 @@ def serve(commands: TextIO, answers: TextIO) -> None:
     nursery = Nursery()
     try:
         for line in commands:
+            command = json.loads(line)
+            number = command.pop("number")
             try:
-                answer = {"result": nursery.obey(json.loads(line))}
+                answer = {"result": nursery.obey(command)}
             except Exception as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
-            answers.write(json.dumps(answer) + "\n")
+            answers.write(json.dumps({"number": number, **answer}) + "\n")
             answers.flush()
     finally:
         nursery.close()
 
 
 def main() -> None:
-    # Ctrl-C is the test's: it ends us by the end of our input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C, and what else a whole group is sent, is the test's, whose end is that of our input.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a child may print before it has its log is no answer
     serve(sys.stdin, answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import IO, Any
 
 CLOSE_SECONDS_MAX = 30
 
@@ -25,30 +25,41 @@ class NurseryProcess:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._number = 0
 
     def tell(self, do: str, **arguments: Any) -> Any:
         """Have something done; its result."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
+        self._number += 1
         try:
-            process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            command = {"number": self._number, "do": do, **arguments}
+            process.stdin.write(json.dumps(command) + "\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            answer = self._answer(process.stdout)
         except BrokenPipeError:
-            line = ""
-        if not line:
+            answer = None
+        if answer is None:
             _, complained = process.communicate(timeout=CLOSE_SECONDS_MAX)
             raise NurseryFailed(f"the process that starts nodes is gone: {complained.strip()}")
-        answer = json.loads(line)
         if "error" in answer:
             raise NurseryFailed(answer["error"])
         return answer["result"]
 
+    def _answer(self, lines: IO[str]) -> dict[str, Any] | None:
+        """To the last command. A test may have been broken off, by Ctrl-C or a time limit, while it
+        waited for that to another one."""
+        for line in lines:
+            answer: dict[str, Any] = json.loads(line)
+            if answer["number"] == self._number:
+                return answer
+        return None
+
     def close(self) -> None:
-        """It kills all that it forked, and ends."""
+        """It kills all that it forked, cleans up and ends, even where nobody waits for that."""
         try:
             self._process.communicate(timeout=CLOSE_SECONDS_MAX)
-        finally:
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

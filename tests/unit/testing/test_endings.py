@@ -1,0 +1,206 @@
+"""However a test ends, and whatever it did wrong: no process and no file is left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tidelog.testing import Cluster, ClusterError
+from tidelog.testing.processes import NurseryProcess
+
+SECONDS_MAX = 60
+
+PROGRAM = """
+import sys
+from tidelog.testing import Cluster
+
+
+def say(cluster):
+    nursery = cluster._nursery._process.pid
+    print(cluster.directory, nursery, *cluster._process_ids.values(), flush=True)
+    sys.stdin.read()
+
+
+class Starting(Cluster):
+    def _wait_until_serving(self, wanted, timeout):
+        say(self)
+
+
+if sys.argv[1] == "starting":
+    with Starting(nodes=2):
+        pass
+with Cluster(nodes=2) as cluster:
+    say(cluster)
+    raise ValueError("told to")
+"""
+
+
+def wait_until_ended(process_ids: list[int], waits: list[int]) -> None:
+    for process_id, wait in zip(process_ids, waits, strict=True):
+        ended, _, _ = select.select([wait], [], [], SECONDS_MAX)
+        assert ended, f"process {process_id} lives on"
+        os.close(wait)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, None])
+@pytest.mark.parametrize("when", ["starting", "started"])
+def test_nothing_outlives_a_test(when, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, when],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    directory, *listed = process.stdout.readline().split()
+    process_ids = [int(one) for one in listed]
+    assert len(process_ids) == 3
+    assert Path(directory).is_dir()
+    waits = [os.pidfd_open(one) for one in process_ids]
+    if number is signal.SIGKILL:
+        process.kill()
+    elif number is not None:
+        os.killpg(process.pid, number)  # as a terminal does, or a CI's time limit
+    process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode != 0 or (when, number) == ("starting", None)
+    wait_until_ended(process_ids, waits)
+    assert not Path(directory).exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_pytest_ends_the_fixture(tmp_path):
+    """In a project that knows nothing of ours."""
+    (tmp_path / "test_it.py").write_text(
+        "import os, pathlib, signal\n"
+        "def test_it(tidelog):\n"
+        "    ids = list(tidelog._process_ids.values())\n"
+        "    pathlib.Path('told').write_text(f'{tidelog.directory} {ids[0]}')\n"
+        "    os.killpg(0, signal.SIGINT)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+        start_new_session=True,
+    )
+    assert answer.returncode == 2, answer.stdout
+    directory, process_id = (tmp_path / "told").read_text().split()
+    assert not Path(directory).exists()
+    assert not Path(f"/proc/{process_id}").exists()
+
+
+@pytest.fixture
+def alone() -> Iterator[Cluster]:
+    with Cluster(nodes=1) as cluster:
+        yield cluster
+
+
+def children(cluster: Cluster) -> list[int]:
+    assert cluster._nursery is not None
+    process_id = cluster._nursery._process.pid
+    return [
+        int(one)
+        for one in Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    ]
+
+
+@pytest.mark.slow
+def test_a_node_that_ended_by_itself_is_down(alone):
+    ended = os.pidfd_open(alone._process_ids[1])
+    os.kill(alone._process_ids[1], signal.SIGKILL)
+    wait_until_ended([alone._process_ids[1]], [ended])
+    assert alone.down == (1,)
+    with pytest.raises(ClusterError, match="node 1 is down"):
+        alone.kill(1)
+    alone.start(1)
+    assert children(alone) == [alone._process_ids[1]]
+
+
+@pytest.mark.slow
+def test_a_node_that_is_named_twice_is_started_once(alone):
+    alone.kill(1)
+    alone.start(1, 1)
+    assert children(alone) == [alone._process_ids[1]]
+
+
+@pytest.mark.slow
+def test_a_cluster_is_started_once_at_a_time(alone):
+    with pytest.raises(ClusterError, match="is started already"):
+        alone.__enter__()
+    assert alone.controller() == 1
+    alone.close()
+    alone.close()
+    with alone:
+        assert alone.controller() == 1
+
+
+@pytest.mark.slow
+def test_a_second_start_knows_nothing_of_isolated_nodes():
+    cluster = Cluster(nodes=2)
+    with cluster:
+        cluster.isolate(1)
+    with cluster:
+        assert len(cluster._observer()._each) == 2, "both are believed"
+
+
+def test_a_cluster_that_is_not_started_says_so():
+    cluster = Cluster()
+    for call in (cluster.log, cluster.tail, cluster.address, cluster.isolate):
+        with pytest.raises(ClusterError, match="use it in a with block"):
+            call(1)
+    with pytest.raises(ClusterError, match="use it in a with block"):
+        _ = cluster.directory
+    cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"configs": {"node.id": "7"}}, "config node.id: the cluster sets it itself"),
+        ({"configs": {"log.dirs": "x"}}, "config log.dirs: the cluster sets it itself"),
+        ({"data_dir": "/dev/null/x"}, "Not a directory: '/dev/null/x'"),
+    ],
+)
+def test_what_cannot_be_started_is_said_and_holds_no_ports(given, said):
+    cluster = Cluster(nodes=1, **given)
+    with pytest.raises(ClusterError, match=said):
+        cluster.__enter__()
+    assert cluster._ports is None
+    assert cluster._nursery is None
+
+
+def test_data_of_another_number_of_nodes_is_refused(tmp_path):
+    (tmp_path / "node-1").mkdir()
+    (tmp_path / "node-1" / "meta.properties").write_text("version=1\n")
+    with pytest.raises(ClusterError, match="holds a cluster of 1 nodes, not 3"):
+        Cluster(nodes=3, data_dir=tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("nodes", ["3", 2.5, 0, 21, None])
+def test_a_number_of_nodes_that_is_none(nodes):
+    with pytest.raises(ValueError, match="1 to 20 nodes, not "):
+        Cluster(nodes=nodes)
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_another():
+    nursery = NurseryProcess()
+    assert nursery._process.stdin is not None
+    nursery._process.stdin.write('{"number": 0, "do": "make_directory"}\n')
+    assert nursery.tell("ended") == {}
+    directory = nursery.tell("make_directory")
+    assert Path(directory).is_dir()
+    nursery.close()
+    assert not Path(directory).exists()
