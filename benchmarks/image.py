@@ -15,11 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tidelog.broker.handlers.metadata import metadata
+from tidelog.broker.leader_checks import LeaderChecks
 from tidelog.env import Now
 from tidelog.metadata.delta import replay
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.records.brokers import BrokerEndpoint, RegisterBrokerRecord
 from tidelog.metadata.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from tidelog.runtime.alarm import Alarm
+from tidelog.runtime.jobs import Jobs
 from tidelog.slices import finish
 from tidelog.types import Uuid
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -95,6 +98,7 @@ def changing(image: MetadataImage) -> Callable[[int], object]:
 def answering(image: MetadataImage) -> Callable[[int], object]:
     step = len(image.topics) // TOPICS
     broker: Any = SimpleNamespace(image=image, listener="PLAINTEXT", cluster_id="c", node_id=1)
+    broker.jobs, broker.leader_checks = Jobs(Alarm()), LeaderChecks(broker)
 
     def answer(number: int) -> object:
         asked = MetadataRequestTopic(name=f"topic-{number % TOPICS * step:05}")

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import pytest
-from benchmarks import failover
+from benchmarks import failover, image
 from benchmarks.cluster import CLUSTER
 from benchmarks.harness.figures import OURS, THEIRS, Limit, Results, at_least, at_most
 from benchmarks.harness.versus import IDLE, LOADED, START
@@ -98,3 +98,9 @@ def test_a_record_that_waits_is_seen_although_others_are_acknowledged(monkeypatc
     assert load.wait(100.0) == pytest.approx(1.5)
     load.waiting = {7: 100.2}
     assert load.wait(100.0) == pytest.approx(1.8)
+
+
+def test_the_image_that_is_measured_is_one_that_is_answered_from():
+    made = image.cluster(image.SIZES[0])
+    assert b"topic-00003" in image.answering(made)(3)
+    assert image.changing(made)(3) is not made
