@@ -7,203 +7,11 @@ mutants` looks for such seeds afresh.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tests.sim.mutant import Mutant, mutant
+from tests.sim.mutants_of_replication import REPLICATION
 
-
-class Change(NamedTuple):
-    """What one module reads, and what it is to read."""
-
-    module: str
-    old: str
-    new: str
-
-
-class Mutant(NamedTuple):
-    """One bug."""
-
-    name: str
-    seed: int
-    changes: tuple[Change, ...]
-
-    @property
-    def modules(self) -> frozenset[str]:
-        return frozenset(change.module for change in self.changes)
-
-
-def mutant(name: str, seed: int, *changes: tuple[str, str, str]) -> Mutant:
-    return Mutant(name, seed, tuple(Change(f"tidelog.{one[0]}", *one[1:]) for one in changes))
-
-
-ALL = (
-    # Replication.
-    mutant(
-        "truncate-to-the-high-watermark",
-        1,
-        (
-            "broker.followed",
-            "if not partition.log.leader_epochs.epochs:",
-            "if True:",
-        ),
-        (
-            "broker.followed",
-            "epoch, latest = self.leader_epoch, own.leader_epochs.latest",
-            "epoch, latest = self.leader_epoch, -1",
-        ),
-    ),
-    mutant(
-        "acknowledge-before-the-isr-has-it",
-        1,
-        (
-            "broker.delayed_produce",
-            "if partition.high_watermark < required_offset:",
-            "if partition.log.log_end_offset < required_offset:",
-        ),
-    ),
-    mutant(
-        "forget-the-epoch-entry-of-a-new-leader",
-        1,
-        (
-            "replica.partition",
-            "self.log.leader_epochs.assign(leader_epoch, self.epoch_start_offset)",
-            "pass",
-        ),
-    ),
-    mutant(
-        "serve-above-the-high-watermark",
-        1,
-        (
-            "broker.reading",
-            "        return partition.high_watermark\n\n    def _read(",
-            "        return partition.log.log_end_offset\n\n    def _read(",
-        ),
-    ),
-    mutant(
-        "high-watermark-of-the-leader-alone",
-        1,
-        ("replica.isr", "replica.broker_id in self.maximal\n", "False\n"),
-    ),
-    mutant(
-        "high-watermark-below-min-isr",
-        1,
-        (
-            "replica.partition",
-            "if len(self.followers.committed) < self.min_isr:",
-            "if len(self.followers.committed) < 0:",
-        ),
-    ),
-    mutant(
-        "count-a-removal-from-the-isr-before-it-is-sure",
-        4,
-        ("replica.isr", "if len(isr) > len(self.committed):", "if True:"),
-    ),
-    mutant(
-        "join-the-isr-without-having-caught-up",
-        1,
-        ("replica.isr", "and replica.log_end_offset >= end_offset_min\n", "\n"),
-    ),
-    mutant(
-        "serve-fetches-of-another-epoch",
-        1,
-        (
-            "replica.partition",
-            "if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:",
-            "if True:",
-        ),
-    ),
-    mutant(
-        "report-no-divergence",
-        4,
-        ("broker.reading", "if fetched.last_fetched_epoch >= 0:", "if False:"),
-    ),
-    mutant(
-        "keep-epochs-that-were-truncated",
-        1,
-        (
-            "log.leader_epochs",
-            "        while self.start_offsets and self.start_offsets[-1] >= end_offset:\n"
-            "            self._pop()\n",
-            "        pass\n",
-        ),
-    ),
-    mutant(
-        "keep-a-stale-fetch-session",
-        2,
-        (
-            "broker.fetch_session",
-            "                    self.partitions[key] = fetched\n"
-            "                fetched.update(asked)\n",
-            "                    self.partitions[key] = fetched\n"
-            "                    fetched.update(asked)\n",
-        ),
-    ),
-    mutant(
-        "a-followers-high-watermark-moves-by-a-flush",
-        1,
-        (
-            "replica.partition",
-            "        if not self.is_leader:\n            return False\n        end",
-            "        end",
-        ),
-    ),
-    mutant(
-        "lead-before-the-metadata-knows-the-process",
-        1,
-        (
-            "broker.metadata_follower",
-            "is_known = own is not None and own.incarnation_id == broker.lifecycle.incarnation_id",
-            "is_known = own is not None",
-        ),
-    ),
-    mutant(
-        "keep-what-diverges",
-        1,
-        (
-            "replica.following",
-            "        target = min(own_end, end_offset)\n    truncate_to(partition, target)\n",
-            "        target = min(own_end, end_offset)\n",
-        ),
-    ),
-    mutant(
-        "followers-forget-epochs",
-        1,
-        (
-            "log.log",
-            "            if batch.partition_leader_epoch > self.leader_epochs.latest:\n",
-            "            if False:\n",
-        ),
-    ),
-    mutant(
-        "forget-who-waits-for-the-end-of-a-turn",
-        3,
-        (
-            "node",
-            "                    self.waits_for_more = False\n",
-            "                    self.waits_for_more = bool(self._woken.clear())\n",
-        ),
-    ),
-    mutant(
-        "wait-for-one-turn-after-the-other",
-        3,
-        (
-            "node",
-            "self.waits_for_more = event.__class__ is not TurnEnded",
-            "self.waits_for_more = True",
-        ),
-    ),
-    mutant(
-        "call-all-committed-after-a-restart",
-        1,
-        (
-            "broker.hosting",
-            "high_watermark=log_dir.high_watermarks.get(key, 0),",
-            "high_watermark=opened.log_end_offset,",
-        ),
-    ),
-    mutant(
-        "followers-delete-nothing",
-        2,
-        ("replica.following", "if start > own.log_start_offset:", "if False:"),
-    ),
+ALL: tuple[Mutant, ...] = (
+    *REPLICATION,
     # Idempotence.
     mutant(
         "append-a-retry-again",
@@ -265,6 +73,15 @@ ALL = (
             "            return False\n"
             "        return replica.broker_epoch in (",
             "if True:\n            return True\n        return replica.broker_epoch in (",
+        ),
+    ),
+    mutant(
+        "let-another-process-into-the-isr-than-the-one-that-caught-up",
+        1,
+        (
+            "controller.alter_partition",
+            "is_same_process = epoch in (-1, image.broker_epoch(broker_id))",
+            "is_same_process = True",
         ),
     ),
     mutant(

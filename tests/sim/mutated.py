@@ -14,7 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.mutant import Mutant
+from tests.sim.mutants import MUTANTS
 
 SECONDS = 30
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.mutants import ALL, Mutant
+from tests.sim.mutant import Mutant
+from tests.sim.mutants import ALL
 
 ROOT = Path(__file__).parents[2]
 SEEDS_MAX = 300

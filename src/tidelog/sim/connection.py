@@ -34,8 +34,16 @@ class Connection:
 
 
 def joined(parts: list[Any]) -> bytes:
-    """A frame's bytes, with what lies in files."""
+    """A frame's bytes, with what lies in files. Raises OSError, and EOFError if a file has been
+    cut since: the frame's length is promised, so that nothing but hanging up is left."""
     for part in parts:
         if part.__class__ is FileSlice:
-            return b"".join([p.read() if isinstance(p, FileSlice) else p for p in parts])
+            return b"".join([_read(p) if isinstance(p, FileSlice) else p for p in parts])
     return b"".join(parts)
+
+
+def _read(part: FileSlice) -> bytes:
+    data = part.read()
+    if len(data) < part.size:
+        raise EOFError(f"the segment was cut {part.size - len(data)} bytes before its end")
+    return data

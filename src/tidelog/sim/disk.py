@@ -141,6 +141,10 @@ def _apply(changes: _Change, entries: _Entries) -> None:
             entries[path] = inode
 
 
+def _no_fault(operation: str, path: str) -> None:
+    return None
+
+
 class SimulatedDisk:
     """Implements Disk. Tests set its faults and crash it."""
 
@@ -154,7 +158,7 @@ class SimulatedDisk:
         """Raise Crashed at the operation of this number."""
         self.torn_bytes = 0
         """If that is an append, so many of its bytes have been written."""
-        self.fault: Callable[[str, str], OSError | DiskFull | None] = lambda operation, path: None
+        self.fault: Callable[[str, str], OSError | DiskFull | None] = _no_fault
         """Asked before each call, with its name and path; what it returns is raised."""
         self._entries: _Entries = {}
         self._durable: _Entries = {}
@@ -163,6 +167,14 @@ class SimulatedDisk:
         self._names: dict[str, set[str]] = {}
         """Of what lies in each directory."""
         self._locks: set[str] = set()
+
+    @property
+    def is_faulty(self) -> bool:
+        return self.fault is not _no_fault
+
+    def heal(self) -> None:
+        """No call fails from now on."""
+        self.fault = _no_fault
 
     @property
     def is_limited(self) -> bool:

@@ -1,5 +1,5 @@
-"""Invariants of fetches, of followers and consumers: who asks by another epoch gets no records,
-and who waits for records gets them when they are there."""
+"""Invariants of fetches, of followers and consumers: who asks by another epoch gets no records, nor
+does a process that is gone; and who waits for records gets them when they are there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from tidelog.broker.fetch_session import FetchedPartition
 from tidelog.events import ConnectionId, Received
+from tidelog.replica.isr import Brokers
 from tidelog.replica.partition import Partition
+from tidelog.sim.counters import Counters
 from tidelog.sim.violation import Violation
 from tidelog.types import Uuid
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
@@ -22,14 +24,21 @@ class FetchInvariants:
     """A leader that takes a late fetch for one of its epoch believes in records that the follower
     has given up since; a reader of another epoch may get records that are none."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
         self._asked: dict[tuple[str, ConnectionId, int], tuple[Request, Asked]] = {}
         """Requests that must be refused in part."""
+        self._late: dict[tuple[str, ConnectionId, int], Request] = {}
+        """Those of processes that others have replaced, which must be refused altogether."""
 
-    def received(self, machine: str, hosted: Hosted, event: Received) -> None:
+    def received(self, machine: str, hosted: Hosted, brokers: Brokers, event: Received) -> None:
         request = event.request
         if not isinstance(request, Request) or not isinstance(request.message, FetchRequest):
             return
+        replica = request.message.replica_state
+        if -1 < replica.replica_epoch < brokers.broker_epoch(replica.replica_id):
+            self._late[machine, event.connection, request.correlation_id] = request
+            self._counters.reached("a fetch came late from a process that was gone")
         asked = Asked()
         for topic in request.message.topics:
             for one in topic.partitions:
@@ -41,10 +50,11 @@ class FetchInvariants:
             self._asked[machine, event.connection, request.correlation_id] = request, asked
 
     def sent(self, machine: str, hosted: Hosted, connection: ConnectionId, frame: bytes) -> None:
-        if connection < 0 or not self._asked:
+        if connection < 0 or not (self._asked or self._late):
             return
         key = machine, connection, int.from_bytes(frame[4:8], "big")
-        request, asked = self._asked.pop(key, (None, Asked()))
+        late = self._late.pop(key, None)
+        request, asked = self._asked.pop(key, (late, Asked()))
         if request is None:
             return
         answer = decode_response(
@@ -55,6 +65,11 @@ class FetchInvariants:
             for one in topic.partitions:
                 place = topic.topic_id, one.partition_index
                 partition = hosted.get(place)
+                if late is not None and not one.error_code:
+                    raise Violation(
+                        "who fetches for a process that is gone is refused",
+                        f"{machine}: {partition} is read by {late.message}",
+                    )
                 if place not in asked or partition is None or one.error_code:
                     continue
                 # Who knew more when it asked may be right by now.
@@ -81,5 +96,6 @@ class FetchInvariants:
                     )
 
     def ended(self, machine: str) -> None:
-        for key in [key for key in self._asked if key[0] == machine]:
-            del self._asked[key]
+        for key in [key for key in (*self._asked, *self._late) if key[0] == machine]:
+            self._asked.pop(key, None)
+            self._late.pop(key, None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidelog.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from tidelog.sim.counters import Counters
 from tidelog.sim.history import Place
+from tidelog.sim.isr_changes import IsrChangeInvariants
 from tidelog.sim.plan import host
 from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.trace import Trace
@@ -21,10 +22,17 @@ RECOVERING = 1
 class MetadataInvariants:
     """Every state of every partition, by whom it was first seen."""
 
-    def __init__(self, replicas: ReplicaInvariants, counters: Counters, trace: Trace) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaInvariants,
+        isr_changes: IsrChangeInvariants,
+        counters: Counters,
+        trace: Trace,
+    ) -> None:
         self.is_unclean_asked_for = False
         """Whether an operator asks for unclean elections, which no topic need allow."""
         self._replicas = replicas
+        self._isr_changes = isr_changes
         self._counters = counters
         self._trace = trace
         self._images: dict[str, MetadataImage] = {}
@@ -142,6 +150,7 @@ class MetadataInvariants:
             return
         self._latest[place] = state
         self._replicas.decided(place, state)
+        self._isr_changes.decided(place, state, image)
         self._trace.show(f"{name} {_words(state)}")
         _check_sets(image, topic, name, state)
         if latest is not None:

@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from tidelog.log.names import OFFSET_INDEX, TIME_INDEX
+from tidelog.log.names import LOG, OFFSET_INDEX, TIME_INDEX
 from tidelog.sim.counters import Counters
+from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import Machine
 from tidelog.sim.network import Host, Network
 from tidelog.sim.plan import FaultPlan
@@ -22,6 +23,12 @@ OPERATIONS_MAX = 30
 """Within so many calls the power fails during a write."""
 TORN_BYTES_MAX = 200
 CLOCK_JUMP_MS_MAX = 300_000
+RESTART_US_MAX = 200 * MS
+"""Within which somebody who watches a process starts it again."""
+STALLED = 3
+"""One in so many connections of a machine stalls."""
+UNREADABLE = 4
+"""One in so many reads of a log fails."""
 
 
 class Nemesis:
@@ -55,6 +62,7 @@ class Nemesis:
         """How many faults keep a machine from its work."""
         self._faults: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
+            "restart": self._restart,
             "pause": self._pause,
             "power loss": self._power_loss,
             "power loss during a write": self._power_loss_during_a_write,
@@ -64,8 +72,10 @@ class Nemesis:
             "isolated client": self._isolated_client,
             "slow link": self._slow_link,
             "broken connection": self._network.break_one,
+            "stalled connections": self._stalled_connections,
             "slow disk": self._slow_disk,
             "failing flush": self._failing_flush,
+            "failing reads": self._failing_reads,
             "full disk": self._full_disk,
             "clock jump": self._clock_jump,
             "bit rot in an index": self._bit_rot,
@@ -146,6 +156,16 @@ class Nemesis:
         if victim is not None:
             self._tell(f"{victim} is killed")
             victim.kill()
+        return victim is not None
+
+    def _restart(self) -> bool:
+        """At once: before others know that it was gone."""
+        victim = self._victim()
+        if victim is not None:
+            self._tell(f"{victim} is killed, and started again")
+            victim.kill()
+            delay_us = self._rng.randrange(RESTART_US_MAX)
+            self._timeline.after(delay_us, partial(self._start, victim))
         return victim is not None
 
     def _pause(self) -> bool:
@@ -260,6 +280,25 @@ class Nemesis:
         self._until_healed(heal)
         return True
 
+    def _stalled_connections(self) -> bool:
+        """What a machine sends on some of its connections comes late, behind all the rest."""
+        victim = self._rng.choice([*self._nodes, *self._clients])
+        sockets = [s for s in victim.host.sockets if not s.is_stalled]
+        sockets = [s for s in sockets if self._rng.randrange(STALLED) == 0]
+        if not sockets:
+            return False
+        self._tell(f"{len(sockets)} connections of {victim} stall")
+        for socket in sockets:
+            socket.is_stalled = True
+
+        def heal() -> None:
+            for socket in sockets:
+                socket.is_stalled = False
+            self._network.retransmit()
+
+        self._until_healed(heal)
+        return True
+
     # Disks and clocks.
 
     def _slow_disk(self) -> bool:
@@ -278,21 +317,35 @@ class Nemesis:
 
     def _failing_flush(self) -> bool:
         victim = self._victim()
-        if victim is None:
+        if victim is None or victim.disk.is_faulty:
             return False
-        disk = victim.disk
-
-        def fail(operation: str, path: str) -> OSError | None:
-            return OSError(errno.EIO, "simulated", path) if operation == "flush" else None
-
-        disk.fault = fail
+        self._fail_disk(victim.disk, lambda operation, path: operation == "flush")
         self._tell(f"{victim}'s disk fails to flush")
-
-        def heal() -> None:
-            disk.fault = lambda operation, path: None
-
-        self._until_healed(heal)
         return True
+
+    def _failing_reads(self) -> bool:
+        """Some of a log's sectors cannot be read; once more, and they can."""
+        victim = self._victim()
+        if victim is None or victim.disk.is_faulty:
+            return False
+
+        def fails(operation: str, path: str) -> bool:
+            is_read = operation == "read" and path.endswith(LOG)
+            if not is_read or self._rng.randrange(UNREADABLE):
+                return False
+            self._counters.reached("a log could not be read")
+            return True
+
+        self._fail_disk(victim.disk, fails)
+        self._tell(f"{victim}'s disk fails to read")
+        return True
+
+    def _fail_disk(self, disk: SimulatedDisk, fails: Callable[[str, str], bool]) -> None:
+        def fault(operation: str, path: str) -> OSError | None:
+            return OSError(errno.EIO, "simulated", path) if fails(operation, path) else None
+
+        disk.fault = fault
+        self._until_healed(disk.heal)
 
     def _full_disk(self) -> bool:
         victim = self._victim()

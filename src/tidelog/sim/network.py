@@ -72,6 +72,7 @@ class Socket:
         "_network",
         "host",
         "is_open",
+        "is_stalled",
         "link",
         "number",
         "owner",
@@ -87,6 +88,9 @@ class Socket:
         self.peer: Socket
         self.owner: Owner | None = None
         self.is_open = True
+        self.is_stalled = False
+        """Whether what it sends stays on the way, though the link is free: what others send
+        overtakes it."""
         self._in_flight: deque[bytes | None] = deque()
         """None is the end of the stream."""
         self._last_arrival_us = 0
@@ -111,9 +115,13 @@ class Socket:
             self._in_flight.clear()  # what would have been sent again is gone with it
 
     def abort(self) -> None:
-        """Its owner died: nobody knows how much of the last bytes leaves the machine."""
-        self.cut()
-        self._leave()
+        """Its owner died: its last bytes leave the machine, or some of them, nobody knows how
+        many."""
+        if self._network.rng.randrange(2):
+            self.close()
+        else:
+            self.cut()
+            self._leave()
 
     def cut(self) -> None:
         """The connection breaks: of what is in flight a part arrives, cut at any byte."""
@@ -144,7 +152,7 @@ class Socket:
         peer = self.peer
         if not self._in_flight:
             return  # given up meanwhile
-        if self.link.blocks or self._due or not peer.host.is_on:
+        if self.link.blocks or self._due or self.is_stalled or not peer.host.is_on:
             self._due += 1
             self._network.stalled[self] = None
             return
@@ -311,7 +319,7 @@ class Network:
     def retransmit(self) -> None:
         """What stalled may go on, where the link is free and the machine has power."""
         for socket in list(self.stalled):
-            if not socket.link.blocks and socket.peer.host.is_on:
+            if not (socket.link.blocks or socket.is_stalled) and socket.peer.host.is_on:
                 del self.stalled[socket]
                 socket.retransmit()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.events import (
+    Answered,
     ConnectFailed,
     ConnectionId,
     Disconnected,
@@ -19,6 +20,8 @@ from tidelog.sim.check_quorum import CheckQuorum
 from tidelog.sim.counters import Counters
 from tidelog.sim.describe import Readable
 from tidelog.sim.fetches import FetchInvariants, Hosted
+from tidelog.sim.isr_changes import IsrChangeInvariants, Overheard
+from tidelog.sim.low_watermarks import LowWatermarks
 from tidelog.sim.machine import LOST_POWER, NEW_DISK, STOPPED, Machine
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.quorum import QuorumInvariants
@@ -37,9 +40,11 @@ class Observer:
     def __init__(self, trace: Trace, counters: Counters) -> None:
         self.trace = trace
         self.replicas = ReplicaInvariants(counters)
-        self.metadata = MetadataInvariants(self.replicas, counters, trace)
+        self.isr_changes = IsrChangeInvariants(counters)
+        self.metadata = MetadataInvariants(self.replicas, self.isr_changes, counters, trace)
         self.quorum = QuorumInvariants(counters)
-        self.fetches = FetchInvariants()
+        self.fetches = FetchInvariants(counters)
+        self._low_watermarks = LowWatermarks()
         self._check_quorum = CheckQuorum()
         self.client_requests = 0
         self.on_end: Ended | None = None
@@ -65,7 +70,12 @@ class Observer:
             self._check_quorum.received(machine.name, event, self.trace.now_us)
             found = self._nodes.get(machine.name)
             if found is not None:
-                self.fetches.received(machine.name, found[1], event)
+                self.fetches.received(machine.name, found[1], found[0].image, event)
+                self._low_watermarks.received(machine.name, event)
+        elif type(event) is Answered:
+            self.isr_changes.answered(machine.name, event.connection, event.frame)
+        elif type(event) is Disconnected:
+            self.isr_changes.disconnected(machine.name, event.connection)
         elif type(event) is TurnEnded:
             node = self._nodes[machine.name][2]
             self._turn_of = node
@@ -89,6 +99,8 @@ class Observer:
             # First what was decided: it says which leader may lack records.
             self.metadata.stepped(machine.name, metadata.image)
             self.replicas.stepped(machine.name, machine.disk, hosted.values())
+            self.isr_changes.stepped(machine.name, hosted)
+            self._low_watermarks.stepped(machine.name, hosted, metadata.image)
             if self._turn_of is node:
                 self._turn_of = None
                 require(
@@ -119,6 +131,8 @@ class Observer:
         else:
             self.quorum.sent(machine.name, machine.disk, connection, frame)
             self.fetches.sent(machine.name, found[1], connection, frame)
+            assert machine.process is not None
+            self.isr_changes.sent(machine.name, connection, frame, machine.process.is_open)
 
     def started(self, machine: Machine) -> None:
         node = node_of(machine)
@@ -128,6 +142,9 @@ class Observer:
             self.quorum.started(machine.name, machine.disk, metadata.raft)
             self.metadata.started(machine.name, incarnation_of(node))
             self.replicas.started(machine.name, machine.disk, hosted.values())
+            channel = node.broker.controller if node.config.is_broker else None
+            if channel is not None and channel.local is not None:
+                channel.local = Overheard(channel.local, machine.name, self.isr_changes)
 
     def ended(self, machine: Machine, reason: str) -> None:
         self.trace.say(f"{machine.name} {reason}")
@@ -135,6 +152,7 @@ class Observer:
         self.quorum.ended(machine.name)
         self._check_quorum.ended(machine.name)
         self.fetches.ended(machine.name)
+        self.isr_changes.ended(machine.name)
         self.metadata.ended(machine.name, is_clean=reason == STOPPED)
         if reason in (LOST_POWER, NEW_DISK):
             self.quorum.lost(machine.name, machine.disk, is_new_disk=reason == NEW_DISK)

@@ -206,7 +206,8 @@ def _topics(rng: random.Random, factor: int) -> tuple[TopicPlan, ...]:
 
 
 FAULTS = {
-    "kill": 6,
+    "kill": 5,
+    "restart": 3,
     "pause": 4,
     "power loss": 4,
     "power loss during a write": 3,
@@ -216,8 +217,10 @@ FAULTS = {
     "isolated client": 2,
     "slow link": 3,
     "broken connection": 10,
+    "stalled connections": 5,
     "slow disk": 3,
     "failing flush": 2,
+    "failing reads": 2,
     "full disk": 2,
     "clock jump": 2,
     "bit rot in an index": 1,

@@ -151,6 +151,11 @@ class Process:
         """Who is at the other end."""
         return self._connections[connection].socket.peer.host.name
 
+    def is_open(self, connection: ConnectionId) -> bool:
+        """Whether neither side has hung up, as far as is known here."""
+        found = self._connections.get(connection)
+        return found is not None and found.socket.is_open
+
     def _set_timer(self, deadline_ms: int) -> None:
         self._timer_ms = deadline_ms
         delay_us = max(TICK_US_MIN, self.machine.clock.delay_us(deadline_ms))
@@ -262,7 +267,7 @@ class Process:
         if connection is None:
             return
         if effect.connection < 0:
-            self._write(connection, effect.parts)
+            self._write(connection, [effect.parts])
             return
         # An answer leaves after the step's other effects, and its file slices are read then.
         if not self._unflushed:
@@ -276,13 +281,19 @@ class Process:
             connection = self._connections.get(number)
             if connection is not None:
                 unsent, connection.unsent = connection.unsent, []
-                for parts in unsent:
-                    self._write(connection, parts)
+                self._write(connection, unsent)
 
-    def _write(self, connection: Connection, parts: list[Any]) -> None:
-        frame = joined(parts)
-        self.machine.sent(connection.id, frame)
-        connection.socket.send(frame)
+    def _write(self, connection: Connection, frames: list[list[Any]]) -> None:
+        for parts in frames:
+            try:
+                frame = joined(parts)
+            except (OSError, EOFError) as error:
+                self._close_connection(CloseConnection(connection.id, str(error)))
+                if isinstance(error, OSError):
+                    self._soon(partial(self.step, FileFailed(error.filename, error)))
+                return
+            self.machine.sent(connection.id, frame)
+            connection.socket.send(frame)
 
     def _close_connection(self, effect: CloseConnection) -> None:
         attempt = self._attempts.pop(effect.connection, None)
@@ -292,9 +303,8 @@ class Process:
         if connection is None or (connection.frames.is_held and not connection.socket.is_open):
             return
         connection.frames.is_held = True
-        for parts in connection.unsent:
-            self._write(connection, parts)
-        connection.unsent = []
+        unsent, connection.unsent = connection.unsent, []
+        self._write(connection, unsent)
         connection.socket.close()
         self._soon(partial(self._closed, connection.socket))
 

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from tidelog.env import DiskFull, Now
 from tidelog.events import (
@@ -155,7 +156,7 @@ class SimulatedShell:
         match effect:
             case Send(connection, parts):
                 if connection not in self.closed and connection in self.sent:
-                    self.sent[connection] += joined(parts)
+                    self._send(connection, parts)
             case CloseConnection(connection, reason):
                 if connection not in self.closed:
                     self.closed[connection] = reason
@@ -178,6 +179,14 @@ class SimulatedShell:
                 self._on_disk(path, partial(self.disk.remove_directory, path))
             case StopProcess(reason):
                 self.stopped = reason
+
+    def _send(self, connection: int, parts: list[Any]) -> None:
+        try:
+            self.sent[connection] += joined(parts)
+        except (OSError, EOFError) as error:
+            self._start(CloseConnection(connection, str(error)))
+            if isinstance(error, OSError):
+                self._later(0, partial(self._step, FileFailed(error.filename, error)))
 
     def _on_disk(self, path: str, action: Action) -> None:
         try:

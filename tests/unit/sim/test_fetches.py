@@ -12,6 +12,7 @@ from tidelog.broker.reading import Reading
 from tidelog.errors import ErrorCode
 from tidelog.events import Received
 from tidelog.replica.partition import Partition
+from tidelog.sim.counters import Counters
 from tidelog.sim.fetches import FetchInvariants
 from tidelog.sim.violation import Violation
 from tidelog.types import Uuid
@@ -44,7 +45,7 @@ class Fetches:
     """Of the only partition of machine node1, which leads it in epoch 1."""
 
     def __init__(self) -> None:
-        self.invariants = FetchInvariants()
+        self.invariants = FetchInvariants(Counters())
         self.replicas = Replicas()
         self.replicas.elect(1, isr=(1, 2, 3))
         self._request = Request(int(ApiKey.FETCH), VERSION, 7, "reader", asked(0, 0))
@@ -53,10 +54,15 @@ class Fetches:
     def hosted(self) -> dict[tuple[Uuid, int], Partition]:
         return {(TOPIC_ID, 0): self.replicas.leader}
 
-    def ask(self, epoch: int) -> None:
-        self._request = self._request._replace(message=asked(0, epoch))
+    def ask(self, epoch: int, broker_epoch: int = -1) -> None:
+        """As a consumer, or as broker 2."""
+        message = asked(0, epoch)
+        if broker_epoch >= 0:
+            replica = ReplicaState(replica_id=2, replica_epoch=broker_epoch)
+            message = message.replace(replica_state=replica)
+        self._request = self._request._replace(message=message)
         event = Received(CONNECTION, self._request, "PLAINTEXT")
-        self.invariants.received("node1", self.hosted, event)
+        self.invariants.received("node1", self.hosted, self.replicas.brokers, event)
 
     def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
         told = PartitionData(
@@ -112,6 +118,29 @@ def test_what_a_process_was_asked_ends_with_it(fetches: Fetches) -> None:
     fetches.answer()
 
 
+def test_a_process_that_is_gone_may_not_be_served(fetches: Fetches) -> None:
+    fetches.ask(1, broker_epoch=19)
+    with pytest.raises(Violation, match=r"process that is gone is refused.*t-0 is read by"):
+        fetches.answer()
+
+
+def test_a_process_that_is_gone_is_refused(fetches: Fetches) -> None:
+    fetches.ask(1, broker_epoch=19)
+    fetches.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@pytest.mark.parametrize("broker_epoch", [20, 21])
+def test_the_process_that_is_known_or_the_next_may(fetches: Fetches, broker_epoch: int) -> None:
+    fetches.ask(1, broker_epoch=broker_epoch)
+    fetches.answer()
+
+
+def test_who_was_known_when_it_asked_may_be_answered_later(fetches: Fetches) -> None:
+    fetches.ask(1, broker_epoch=20)
+    fetches.replicas.brokers.epochs[2] = 99
+    fetches.answer()
+
+
 class Poll:
     """A long poll of broker 2 for what follows an offset."""
 
@@ -129,7 +158,7 @@ class Poll:
         assert self.session.waiting is self.delayed
 
     def check(self) -> None:
-        FetchInvariants().check_told("node1", [self.partition])
+        FetchInvariants(Counters()).check_told("node1", [self.partition])
 
 
 def test_a_follower_may_not_wait_for_what_is_there(fetches: Fetches) -> None:

@@ -10,6 +10,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.records.cluster import FeatureLevelRecord
 from tidelog.metadata.records.topics import TopicRecord
 from tidelog.sim.counters import Counters
+from tidelog.sim.isr_changes import IsrChangeInvariants
 from tidelog.sim.metadata import MetadataInvariants
 from tidelog.sim.replicas import ReplicaInvariants
 from tidelog.sim.timeline import Timeline
@@ -27,7 +28,9 @@ class Watched:
 
     def __init__(self) -> None:
         self.replicas = ReplicaInvariants(Counters())
-        self.invariants = MetadataInvariants(self.replicas, Counters(), Trace(Timeline()))
+        self.invariants = MetadataInvariants(
+            self.replicas, IsrChangeInvariants(Counters()), Counters(), Trace(Timeline())
+        )
         self.image = MetadataImage.empty()
         self.invariants.started("node2", INCARNATION)
         settings = *features(), ELR, config(4, "", "min.insync.replicas", "2")

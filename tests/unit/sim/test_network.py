@@ -235,3 +235,31 @@ def test_a_slow_link_is_slow() -> None:
     socket.send(b"a")
     world.run(4)
     assert world.server.times[0] - before_us >= 2 * SECOND
+
+
+def test_what_others_send_overtakes_a_stalled_connection() -> None:
+    world = World()
+    late, late_server = world.connect(), world.server
+    late.is_stalled = True
+    late.send(b"late")
+    world.server = Party()
+    world.connect().send(b"first")
+    world.run(1)
+    assert (late_server.data, world.server.data) == (b"", b"first")
+    late.is_stalled = False
+    world.network.retransmit()
+    world.run(1)
+    assert late_server.data == b"late"
+
+
+def test_what_is_on_the_way_outlives_its_sender() -> None:
+    world = World()
+    socket = world.connect()
+    socket.is_stalled = True
+    socket.send(b"last words")
+    world.run(1)
+    world.network.power_off(world.here)
+    socket.is_stalled = False
+    world.network.retransmit()
+    world.run(1)
+    assert world.server.data == b"last words"

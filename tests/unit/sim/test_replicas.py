@@ -217,6 +217,21 @@ def test_who_follows_a_leader_that_was_overtaken_need_not_know_it(watched: Watch
     assert [one.reason for one in ledger.excused.values()] == ["an unclean election"]
 
 
+def test_nor_need_that_leader_know_what_others_have_committed_since(watched: Watched) -> None:
+    """A leader of two epochs ago hears of its own and of the end of it late, one by one."""
+    watched.append()
+    watched.invariants.elected_unclean(PLACE, watched.leader_epoch + 1)
+    watched.elect(3, isr=(3, 2), only=(3, 2))
+    watched.append()
+    watched.advance(LAG_MS + 1)
+    watched.replicate(2)
+    ledger = watched.invariants.ledgers[PLACE]
+    assert watched[3].high_watermark == ledger.high_watermark == 2
+    watched[1].set_high_watermark(2)
+    watched.look()
+    assert [one.reason for one in ledger.excused.values()] == ["an unclean election"]
+
+
 def test_nobody_else_is_ahead_of_every_leader(watched: Watched) -> None:
     watched.append()
     watched.fetch(2)

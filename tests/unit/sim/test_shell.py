@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from tests.unit.node_client import Cluster, create_topic_request, request_frame
 
 from tidelog.events import CloseConnection, Flush
@@ -83,3 +85,16 @@ def run(seed: int) -> tuple[list[str], bytes]:
 def test_a_seed_decides_everything() -> None:
     assert run(1) == run(1)
     assert run(1)[1] != run(2)[1]
+
+
+def test_a_slice_that_cannot_be_read_ends_its_connection_and_its_directory() -> None:
+    cluster = Cluster()
+    cluster.create_topic("t")
+    cluster.produce("t", b"a")
+    disk = cluster.shell.disk
+    disk.fault = lambda operation, path: OSError(errno.EIO, "so") if operation == "read" else None
+    cluster.send(cluster.fetch_request("t", 0), 12)
+    assert cluster.frames() == []
+    assert cluster.shell.closed[cluster.connection].startswith(f"[Errno {errno.EIO}] so")
+    cluster.shell.advance(0)
+    assert "is offline" in str(cluster.shell.stopped)
