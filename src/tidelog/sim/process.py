@@ -366,4 +366,5 @@ class Process:
         self.machine.network.timeline.after(delay_us, partial(self.happen, action))
 
     def _stop_process(self, effect: StopProcess) -> None:
+        self.machine.after_step()  # others may have been told what it did
         self.machine.stopped(effect.reason)

@@ -1,4 +1,4 @@
-"""What a simulated process does with files that it is to send and cannot read."""
+"""What a simulated process does with files that it is to send and cannot read, and at its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from functools import partial
 import pytest
 
 from tidelog.env import FileSlice, Now
-from tidelog.events import Disconnected, Effect, Event, FileFailed, Send
+from tidelog.events import (
+    CloseConnection,
+    Disconnected,
+    Effect,
+    Event,
+    FileFailed,
+    Send,
+    StopProcess,
+)
 from tidelog.runtime.alarm import NEVER
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.network import Made, Network, Socket
@@ -47,6 +55,7 @@ class Computer:
         self.host, self.rng = self.network.host("here"), random.Random(0)
         self.disk, self.clock = SimulatedDisk(), Clock(self.timeline)
         self.frames: list[bytes] = []
+        self.happened: list[str] = []
         self.heard, self.is_closed = b"", False
         self.program = Program()
         self.process = Process(self, self.program)
@@ -74,13 +83,15 @@ class Computer:
     def before_step(self, event: Event, frame: memoryview | None, /) -> Now:
         return self.clock.now()
 
-    def after_step(self) -> None: ...
+    def after_step(self) -> None:
+        self.happened.append("looked at")
 
     def sent(self, connection: int, frame: bytes, /) -> None:
         self.frames.append(frame)
 
     def stopped(self, reason: str, /) -> None:
-        raise AssertionError
+        self.happened.append(reason)
+        self.process.is_alive = False
 
     def power_failed(self) -> None:
         raise AssertionError
@@ -125,3 +136,11 @@ def test_so_does_one_that_was_cut_but_that_is_no_fault_of_the_disk(computer: Com
     assert computer.heard == b""
     assert computer.is_closed
     assert computer.program.events == [Disconnected(1)]
+
+
+def test_what_the_last_step_did_is_looked_at_too(computer: Computer) -> None:
+    computer.happened.clear()
+    last = [Send(1, [b"told"]), CloseConnection(1, "it is over"), StopProcess("a full stop")]
+    computer.process.ask(lambda now: last)
+    assert computer.frames == [b"told"]
+    assert computer.happened == ["looked at", "a full stop"]
