@@ -169,12 +169,18 @@ class QuorumInvariants:
             replica = self.ledger.replica(machine)
             self._voter_sets.grew(machine, PATH, disk, raft, replica, added)
         if is_leader and not leads_on:
-            self._counters.reached("a voter became the quorum's leader")
-            self.ledger.lead(machine, is_unclean=False)
+            self._begin(machine, epoch)
         if before[2] and not is_leader and epoch == before[0]:
             self._counters.reached("a leader of the quorum resigned")
         if high_watermark > before[3]:
             self._check_committed(machine, disk, raft)
+
+    def _begin(self, machine: str, epoch: int) -> None:
+        self._counters.reached("a voter became the quorum's leader")
+        if epoch < max(self._leaders):
+            self._counters.reached("a voter learned too late that it led the quorum")
+            return  # votes were long on their way: others lead, and what they commit it cannot have
+        self.ledger.lead(machine, is_unclean=False)
 
     def _check_committed(self, machine: str, disk: SimulatedDisk, raft: Raft) -> None:
         high_watermark, ledger = raft.high_watermark, self.ledger

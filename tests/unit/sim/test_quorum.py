@@ -1,4 +1,4 @@
-"""What a voter's fetch says of its disk."""
+"""What a voter's fetch says of its disk, and what its election says of its log."""
 
 from __future__ import annotations
 
@@ -89,3 +89,18 @@ def test_what_a_voter_said_of_a_disk_that_was_replaced_still_counts(node: Node) 
     assert not invariants._is_durable(
         name, last._replace(base_offset=last.end_offset, end_offset=last.end_offset + 1)
     )
+
+
+def test_who_wins_when_others_lead_already_may_lack_what_they_commit(node: Node) -> None:
+    invariants, name, epoch = invariants_of(node), host(node.id), node.raft.epoch
+    ledger = invariants.ledger
+    last = ledger.replica(name).entries[-1]
+    later = last._replace(
+        base_offset=last.end_offset, end_offset=last.end_offset + 1, epoch=epoch + 1
+    )
+    ledger.committed.entries[:] = [*ledger.replica(name).entries, later]
+    invariants._leaders = {epoch: node.id, epoch + 1: 9}
+    invariants._begin(name, epoch)
+    invariants._leaders = {epoch: node.id}
+    with pytest.raises(Violation, match="leader completeness"):
+        invariants._begin(name, epoch)
