@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from confluent_kafka import ElectionType, KafkaException, Producer
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
@@ -36,6 +36,7 @@ from tidelog.testing.ports import free_ports
 HOST = "127.0.0.1"
 NODES = (1, 2, 3)
 PARTITIONS = 300
+KILLS = 20
 TOPIC = "orders"
 WAIT_SECONDS_MAX = 60.0
 SEND_SECONDS = 0.001
@@ -109,6 +110,7 @@ class Load:
             "enable.idempotence": True,
             "linger.ms": 0,
             "log_level": 0,
+            "error_cb": self._erred,
         }
         self._producer = Producer(settings)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -125,6 +127,11 @@ class Load:
             number += 1
             self._producer.poll(SEND_SECONDS)
         self._producer.flush(WAIT_SECONDS_MAX)
+
+    def _erred(self, error: KafkaError) -> None:
+        """A connection that ends when a node does is none; that nobody is left to ask is one."""
+        if error.code() != KafkaError._TRANSPORT:
+            self.errors.append(str(error))
 
     def _told(self, number: int, error: Any, message: Any) -> None:
         now = time.time()
@@ -260,7 +267,7 @@ def missed(measured: Mapping[str, list[float]]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=KILLS)
     arguments = parser.parse_args()
     console = Console(width=120)
     folder = Path(tempfile.mkdtemp(prefix="failover-"))

@@ -202,8 +202,11 @@ def test_the_readme_names_the_two_commands_and_the_gap_list():
 def test_ci_runs_the_readmes_test_command():
     lines = (ROOT / ".ci/run").read_text().splitlines()
     assert os.access(ROOT / ".ci/run", os.X_OK)
-    for command in ("make lint", "make test", "make sim", "make interop"):
+    for command in ("make lint", "make test", "make chaos", "make sim", "make interop"):
         assert command in lines
+    makefile = (ROOT / "Makefile").read_text()
+    assert "--seconds $(or $(SECONDS),180)" in makefile, "chaos for three minutes"
+    assert "--seeds $(or $(SEEDS),1-300)" in makefile, "of the simulator 300 seeds"
 
 
 def test_the_protocol_table_agrees_with_the_registry():

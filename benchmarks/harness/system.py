@@ -87,10 +87,12 @@ class System:
         self._has_idle = False
         self._admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
 
-    def create_topic(self, partitions: int = PARTITIONS) -> str:
+    def create_topic(self, partitions: int = PARTITIONS, *, min_isr: int = 1) -> str:
         """A new one for each run: all runs append to empty logs."""
         name = f"bench-{next(self._serial)}"
-        (created,) = self._admin.create_topics([NewTopic(name, partitions, self.replicas)]).values()
+        config = {"min.insync.replicas": str(min_isr)}
+        topic = NewTopic(name, partitions, self.replicas, config=config)
+        (created,) = self._admin.create_topics([topic]).values()
         created.result(ADMIN_SECONDS_MAX)
         self.leaders(name)
         return name
@@ -180,7 +182,8 @@ class System:
         return (self.cpu_seconds() - used) / (time.monotonic() - started)
 
     def first_ack_seconds(self, topic: str) -> float:
-        """From the command that starts what is stopped to the first acknowledged record."""
+        """From the command that starts what is stopped to the first acknowledged record, which all
+        replicas have, if the topic says so."""
         frame, position = produce_frame(topic, 0, 100, self.acks), error_position(topic)
         started = time.monotonic()
         self.node.launch()

@@ -49,15 +49,15 @@ class Versus(NamedTuple):
         return System(name, stack.enter_context(self.make[name]()), self.replicas)
 
     def measure_starts(self, results: Results, names: list[str], rounds: int) -> None:
-        """Systems of their own, stopped with a topic on disk; nothing else of ours runs
-        meanwhile."""
+        """Systems of their own, stopped cleanly with a topic on disk; nothing else of ours runs
+        meanwhile. The first acknowledged record is on all replicas."""
         results.expect({START: self.start_limit})
         announce("== start")
         with ExitStack() as stack:
             stopped = []
             for name in names:
                 system = self.system(name, stack)
-                stopped.append((system, system.create_topic()))
+                stopped.append((system, system.create_topic(min_isr=self.replicas)))
                 system.node.stop()
             for _ in range(rounds):
                 for system, topic in stopped:

@@ -68,6 +68,19 @@ def test_a_cluster_is_held_to_every_target():
     assert CLUSTER.replicas == 3
 
 
+def test_so_is_a_fail_over():
+    assert failover.TARGETS == {
+        "kill -9: longest gap between acks, s": 1,
+        "kill -9: longest wait of a record for its ack, s": 1,
+        "kill -9 of the active controller: the next is active, s": 0.3,
+        "restart: back in every ISR after its start, s": 2,
+        "rolling restart: longest gap between acks, s": 0.3,
+        "rolling restart: longest wait of a record for its ack, s": 0.3,
+        "errors that the producer saw": 0,
+    }
+    assert (failover.PARTITIONS, failover.KILLS) == (300, 20)
+
+
 def measured(**changed: list[float]) -> dict[str, list[float]]:
     """Each target as it may be at most, but for those whose names begin so."""
     found = {name: [0.0, float(most)] for name, most in failover.TARGETS.items()}
