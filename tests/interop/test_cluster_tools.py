@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.apache import run_tool
+from tests.interop.jvm import classpath
 from tests.interop.suite import eventually, new_topic
 from tidelog.metadata.batches import walk_metadata
 from tidelog.testing import Cluster
@@ -31,6 +32,11 @@ CONFIGS = {
     "metadata.log.max.record.bytes.between.snapshots": "8000",
 }
 Tool = Callable[..., str]
+
+
+CLUSTER_ACTIONS = ("cluster-id", "unregister", "list-endpoints")
+DEPRECATED = {"--admin.config", "--config", "--delete-config"}
+"""By Kafka, in favour of --command-config and of kafka-configs."""
 
 
 @pytest.fixture(scope="module")
@@ -357,3 +363,37 @@ def test_apache_reads_our_metadata_logs_and_snapshots(cluster: Cluster, ours: To
             types = re.findall(r'payload: {"type":"(\w+)"', dumped)
             assert [name.replace("_", "") for name in types] == [name.upper() for name in expected]
             assert len(types) > 10
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "arguments", "command"),
+    [
+        ("TopicCommand", (), ("topics",)),
+        ("LeaderElectionCommand", (), ("leader-election",)),
+        ("reassign.ReassignPartitionsCommand", (), ("reassign",)),
+        *(
+            ("MetadataQuorumCommand", ("--bootstrap-server", "h:1", name), ("quorum", name))
+            for name in ("describe", "add-controller", "remove-controller")
+        ),
+        *(("ClusterTool", (name,), ("cluster", name)) for name in CLUSTER_ACTIONS),
+    ],
+)
+def test_a_command_has_every_option_of_kafkas(tool_name, arguments, command):
+    # By a process of its own: one that is asked for help may end its JVM.
+    java = ["java", "-cp", classpath(), f"org.apache.kafka.tools.{tool_name}", *arguments, "--help"]
+    helped = subprocess.run(java, capture_output=True, text=True, check=False)
+    theirs = options(helped.stdout + helped.stderr) - {"--help", "--version"}
+    left_out = DEPRECATED if command != ("topics",) else DEPRECATED - {"--config"}
+    assert len(theirs) > 1
+    shown = subprocess.run([SCRIPT, *command, "--help"], capture_output=True, text=True, check=True)
+    assert theirs - left_out <= options(shown.stdout)
+
+
+def options(helped: str) -> set[str]:
+    """Those that a help explains, each at the beginning of a line."""
+    found: set[str] = set()
+    for line in helped.splitlines():
+        if re.match(" {0,2}-", line):
+            names, *_ = re.split(r"\s{2,}", line.strip())
+            found.update(re.findall(r"(?<!\S)--?[a-zA-Z][\w.-]*", names))
+    return found

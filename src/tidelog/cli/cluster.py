@@ -36,7 +36,7 @@ def cluster_id(connection: Connection, as_json: bool) -> None:
 
 @command.command("unregister")
 @controller_options
-@click.option("--id", "broker_id", metavar="N", type=int, required=True, help="The broker.")
+@click.option("--id", "-i", "broker_id", metavar="N", type=int, required=True, help="The broker.")
 def unregister(connection: Connection, broker_id: int) -> None:
     """Forget a broker that does not come back.
 

@@ -23,6 +23,7 @@ BOOTSTRAP_TIMEOUT_MS = 3_000
 BOOTSTRAP_OPTION = click.option(
     "--bootstrap-server",
     "--bootstrap-servers",
+    "-b",
     metavar="HOST:PORT,...",
     default=BOOTSTRAP_SERVER,
     envvar="TIDELOG_BOOTSTRAP_SERVER",
@@ -33,6 +34,7 @@ BOOTSTRAP_OPTION = click.option(
 
 CONTROLLER_OPTION = click.option(
     "--bootstrap-controller",
+    "-C",
     metavar="HOST:PORT,...",
     help="Controllers to connect to, in place of brokers.",
 )
@@ -52,6 +54,7 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
     @BOOTSTRAP_OPTION
     @click.option(
         "--command-config",
+        "-c",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A properties file for the client, under Kafka's names.",
     )

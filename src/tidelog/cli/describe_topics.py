@@ -34,7 +34,8 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
     """Show these topics, or of them the partitions that were asked for."""
     if not names:
         return
-    topics = list(client.run(describe_topics, names).values())
+    limit = wanted.partition_size_limit_per_response
+    topics = list(client.run(describe_topics, names, partitions_a_page=limit).values())
     configs = _configs(client, [topic.name for topic in topics])
     moves = _moves(client)
     if wanted.topics_with_overrides:

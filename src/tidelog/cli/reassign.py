@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from tidelog.cli.connect import Connection, connected, connection_options
+from tidelog.cli.connect import Connection, connected, controller_options
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 ONLY_WITH = {
@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
 
 
 @click.command("reassign")
-@connection_options
+@controller_options
 @click.option("--generate", "action", flag_value="generate", help="Propose where to put topics.")
 @click.option("--execute", "action", flag_value="execute", help="Begin to move partitions.")
 @click.option("--verify", "action", flag_value="verify", help="Say how far that is.")
@@ -104,6 +104,8 @@ def command(connection: Connection, action: str | None, **options: object) -> No
     if action is None:
         raise click.UsageError("say what to do: " + ", ".join(f"--{name}" for name in ACTIONS))
     _check(action, wanted)
+    if connection.are_controllers:
+        _check_of_controllers(action, wanted)
     from tidelog.cli import reassigning
 
     with connected(*connection) as client:
@@ -139,3 +141,13 @@ def _check(action: str, wanted: Wanted) -> None:
             )
     elif action != "list" and wanted.reassignment_json_file is None:
         raise click.UsageError(f"--{action} needs --reassignment-json-file FILE")
+
+
+def _check_of_controllers(action: str, wanted: Wanted) -> None:
+    if action not in ("cancel", "list"):
+        raise click.UsageError("--bootstrap-controller goes with --cancel or --list")
+    if action == "cancel" and not wanted.preserve_throttles:
+        raise click.UsageError(
+            "--cancel by way of a controller needs --preserve-throttles: brokers take throttles"
+            " away, with --bootstrap-server"
+        )

@@ -28,6 +28,7 @@ ONLY_WITH = {
     "under_min_isr_partitions": ("describe",),
     "at_min_isr_partitions": ("describe",),
     "topics_with_overrides": ("describe",),
+    "partition_size_limit_per_response": ("describe",),
 }
 """As with Kafka's tool: a filter that is ignored would show, or delete, what was not meant."""
 
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     under_min_isr_partitions: bool
     at_min_isr_partitions: bool
     topics_with_overrides: bool
+    partition_size_limit_per_response: int | None
     json: bool
 
     @property
@@ -109,6 +111,12 @@ class Wanted(NamedTuple):
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only those with no replica to spare.")
 @click.option(
     "--topics-with-overrides", is_flag=True, help="Only topics with configs of their own."
+)
+@click.option(
+    "--partition-size-limit-per-response",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --describe: how many partitions an answer of a broker has at most.",
 )
 @click.option("--json", is_flag=True, help="Print JSON, for scripts.")
 def command(connection: Connection, action: str | None, **options: object) -> None:

@@ -241,10 +241,14 @@ def list_topics(
 
 
 def describe_topics(
-    cluster: Cluster, names: Sequence[str], *, timeout_ms: int | None = None
+    cluster: Cluster,
+    names: Sequence[str],
+    *,
+    partitions_a_page: int | None = None,
+    timeout_ms: int | None = None,
 ) -> Steps[dict[str, DescribedTopic]]:
     """These topics; one that does not exist is left out. Eligible leader replicas are told by
-    brokers of Kafka 3.8 or newer."""
+    brokers of Kafka 3.8 or newer, page by page, for an answer is bounded."""
     attempts = Attempts(cluster, timeout_ms)
     answer = yield from refresh(cluster, names, attempts)
     found = _described(answer)
@@ -254,7 +258,7 @@ def describe_topics(
         assert name not in found
     if found:
         with suppress(UnsupportedByBroker):
-            yield from _add_eligible_leaders(cluster, found, attempts)
+            yield from _add_eligible_leaders(cluster, found, partitions_a_page, attempts)
     return found
 
 
@@ -281,14 +285,18 @@ def _described(answer: MetadataResponse) -> dict[str, DescribedTopic]:
 
 
 def _add_eligible_leaders(
-    cluster: Cluster, found: dict[str, DescribedTopic], attempts: Attempts
+    cluster: Cluster,
+    found: dict[str, DescribedTopic],
+    partitions_a_page: int | None,
+    attempts: Attempts,
 ) -> Steps[None]:
-    """Ask page by page: an answer is bounded."""
     details: dict[tuple[str, int], DescribeTopicPartitionsResponsePartition] = {}
     names = tuple(TopicRequest(name=name) for name in sorted(found))
     cursor: Cursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
+        if partitions_a_page is not None:
+            request = request.replace(response_partition_limit=partitions_a_page)
         answer = yield from ask_any(cluster, request, DescribeTopicPartitionsResponse, attempts)
         for topic in answer.topics:
             for partition in topic.partitions:

@@ -42,6 +42,9 @@ CLEARED = [
     "Clearing topic-level throttles on topic orders",
 ]
 
+CONTROLLER = ("--bootstrap-controller", "broker:1")
+MOVES = ("--reassignment-json-file", __file__)
+
 
 @pytest.fixture
 def cluster() -> CommandCluster:
@@ -373,6 +376,18 @@ def test_brokers_that_cannot_be_used_are_refused(cluster, run, topics, brokers, 
     assert said in refused(run(*wish))
 
 
+def test_controllers_take_moves_back_too(cluster, run, moves):
+    cluster.become_controllers()
+    cluster.move("orders", 1, replicas=(3, 1), adding_replicas=(3,), removing_replicas=(1,))
+    assert run("--list", *CONTROLLER).output.startswith(
+        "Current partition reassignments:\norders-1"
+    )
+    wish = ("--cancel", "--reassignment-json-file", moves, "--preserve-throttles")
+    said = "Successfully cancelled partition reassignment for: orders-1\n"
+    assert run(*wish, *CONTROLLER).output == said
+    assert sent(cluster) == {("orders", 1): None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -384,6 +399,8 @@ def test_brokers_that_cannot_be_used_are_refused(cluster, run, topics, brokers, 
         (["--list", "--preserve-throttles"], "--preserve-throttles goes with --verify or --cancel"),
         (["--generate", "--timeout", "5"], "--timeout goes with --execute or --cancel"),
         (["--execute", "--throttle", "-5"], "-5 is not in the range x>=0"),
+        (["--verify", *MOVES, *CONTROLLER], "--bootstrap-controller goes with --cancel or --list"),
+        (["--cancel", *MOVES, *CONTROLLER], "--cancel by way of a controller needs --preserve"),
         (
             ["--execute", "--replica-alter-log-dirs-throttle", "5"],
             "replicas stay in their log directories",

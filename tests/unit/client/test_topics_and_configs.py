@@ -156,6 +156,11 @@ def test_topics_are_described_page_by_page(memory, shell):
     assert elr == [(1,), (1,), (2,)]
     assert found["b"].partitions[1].leader_epoch == 3
     assert found["b"].topic_id == topic_id("b")
+    shell.run(describe_topics, ["a"], partitions_a_page=7)
+    asked = [
+        m for one in memory.brokers.values() for m in one.asked(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+    ]
+    assert {m.response_partition_limit for m in asked} == {2000, 7}
 
 
 def test_an_older_broker_describes_topics_too(memory, shell):
