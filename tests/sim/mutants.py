@@ -163,6 +163,24 @@ ALL: tuple[Mutant, ...] = (
         ),
     ),
     mutant(
+        "stand-without-a-vote-of-ones-own",
+        1,
+        (
+            "raft.quorum",
+            "ElectionState(self.epoch + 1, voted=self.key)",
+            "ElectionState(self.epoch + 1)",
+        ),
+    ),
+    mutant(
+        "ask-for-votes-before-ones-own-is-durable",
+        1,
+        (
+            "raft.elections",
+            "if quorum.gate.is_open and not role.is_won else []",
+            "if not role.is_won else []",
+        ),
+    ),
+    mutant(
         "vote-for-who-has-less",
         4,
         (

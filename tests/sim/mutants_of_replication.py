@@ -226,4 +226,14 @@ REPLICATION = (
             "return False",
         ),
     ),
+    mutant(
+        "followers-skip-what-consumers-ask-for",
+        1,
+        (
+            "broker.reading",
+            "                found = log.read(\n                    offset,\n",
+            "                found = log.read(\n"
+            "                    offset if partition.is_leader else end_offset - 1,\n",
+        ),
+    ),
 )

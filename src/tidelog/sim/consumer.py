@@ -7,6 +7,7 @@ from typing import Protocol
 from tidelog.errors import ErrorCode
 from tidelog.sim.client import Ask, Client, Flow
 from tidelog.sim.history import History, Place, Seen
+from tidelog.sim.violation import require
 from tidelog.types import Offset
 from tidelog.wire.batch import BatchWalk, RecordBatch
 from tidelog.wire.batch_reader import read_records
@@ -149,6 +150,11 @@ class Consumer:
         self._history.succeeded("Fetch")
         walk = BatchWalk(memoryview(answer.records or b""))
         for batch in walk:
+            require(
+                batch.base_offset <= self.position,
+                "a consumer skips nothing",
+                lambda: f"{self.client.name} asked for {self.position} and got {answer}",
+            )
             self._witness.read(self.client.name, self.place, batch, answer.high_watermark)
             if not batch.is_control:
                 for record in read_records(batch):

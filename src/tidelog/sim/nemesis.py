@@ -11,7 +11,7 @@ from tidelog.log.names import LOG, OFFSET_INDEX, TIME_INDEX
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.machine import Machine
-from tidelog.sim.network import Host, Network
+from tidelog.sim.network import Host, Network, Socket
 from tidelog.sim.plan import FaultPlan
 from tidelog.sim.timeline import MS, Action, Timeline
 
@@ -24,7 +24,7 @@ OPERATIONS_MAX = 30
 TORN_BYTES_MAX = 200
 CLOCK_JUMP_MS_MAX = 300_000
 RESTART_US_MAX = 200 * MS
-"""Within which somebody who watches a process starts it again."""
+"""Within which a process is killed, and started again by somebody who watches it."""
 STALLED = 3
 """One in so many connections of a machine stalls."""
 UNREADABLE = 4
@@ -159,14 +159,23 @@ class Nemesis:
         return victim is not None
 
     def _restart(self) -> bool:
-        """At once: before others know that it was gone."""
+        """At once: before others know that it was gone, or have heard its last words."""
         victim = self._victim()
-        if victim is not None:
+        if victim is None:
+            return False
+        if self._rng.randrange(2):
+            self._stall(victim, list(victim.host.sockets))
+        self._soon(partial(self._restart_now, victim))
+        return True
+
+    def _restart_now(self, victim: Machine) -> None:
+        if self.is_active and victim.is_running and not self._down.get(victim):
             self._tell(f"{victim} is killed, and started again")
             victim.kill()
-            delay_us = self._rng.randrange(RESTART_US_MAX)
-            self._timeline.after(delay_us, partial(self._start, victim))
-        return victim is not None
+            self._soon(partial(self._start, victim))
+
+    def _soon(self, action: Action) -> None:
+        self._timeline.after(self._rng.randrange(RESTART_US_MAX), action)
 
     def _pause(self) -> bool:
         victim = self._victim()
@@ -201,11 +210,7 @@ class Nemesis:
         disk.crash_at = disk.operations + self._rng.randrange(1, OPERATIONS_MAX)
         disk.torn_bytes = self._rng.randrange(TORN_BYTES_MAX)
         self._tell(f"{victim} will lose its power at its disk's operation {disk.crash_at}")
-
-        def cancel() -> None:
-            disk.crash_at = None
-
-        self._until_healed(cancel)
+        self._until_healed(partial(setattr, disk, "crash_at", None))
         return True
 
     def _clean_stop(self) -> bool:
@@ -239,8 +244,7 @@ class Nemesis:
         there = [machine for machine in self._nodes if machine is not victim]
         for client in self._clients:
             (here if self._rng.randrange(2) else there).append(client)
-        names = ", ".join(map(repr, here))
-        self._tell(f"{names} cut off from the rest")
+        self._tell(f"{', '.join(map(repr, here))} cut off from the rest")
         pairs = [(a.host, b.host) for a in here for b in there]
         self._block(pairs + [(b, a) for a, b in pairs], [victim])
         return True
@@ -250,9 +254,9 @@ class Nemesis:
         victim = self._victim()
         if victim is None:
             return False
-        others = [m for m in (*self._nodes, *self._clients) if m is not victim]
+        others = [m.host for m in (*self._nodes, *self._clients) if m is not victim]
         others = self._rng.sample(others, self._rng.randint(1, len(others)))
-        pairs = [(victim.host, other.host) for other in others]
+        pairs = [(victim.host, other) for other in others]
         if self._rng.randrange(2):
             pairs = [(there, here) for here, there in pairs]
         shown = ", ".join(f"{a.name} -> {b.name}" for a, b in pairs)
@@ -283,10 +287,12 @@ class Nemesis:
     def _stalled_connections(self) -> bool:
         """What a machine sends on some of its connections comes late, behind all the rest."""
         victim = self._rng.choice([*self._nodes, *self._clients])
-        sockets = [s for s in victim.host.sockets if not s.is_stalled]
-        sockets = [s for s in sockets if self._rng.randrange(STALLED) == 0]
-        if not sockets:
-            return False
+        sockets = [s for s in victim.host.sockets if self._rng.randrange(STALLED) == 0]
+        self._stall(victim, sockets)
+        return bool(sockets)
+
+    def _stall(self, victim: Machine, chosen: list[Socket]) -> None:
+        sockets = [one for one in chosen if not one.is_stalled]
         self._tell(f"{len(sockets)} connections of {victim} stall")
         for socket in sockets:
             socket.is_stalled = True
@@ -297,7 +303,6 @@ class Nemesis:
             self._network.retransmit()
 
         self._until_healed(heal)
-        return True
 
     # Disks and clocks.
 
@@ -308,11 +313,7 @@ class Nemesis:
             return False
         victim.flush_us = SLOW_FLUSH_US
         self._tell(f"{victim} has a slow disk")
-
-        def heal() -> None:
-            victim.flush_us = before
-
-        self._until_healed(heal)
+        self._until_healed(partial(setattr, victim, "flush_us", before))
         return True
 
     def _failing_flush(self) -> bool:

@@ -109,7 +109,8 @@ class Observer:
                     lambda: f"{machine.name} waits on after it",
                 )
             grown = self.replicas.grown[machine.name]
-            if grown and not node.waits_for_more:
+            lives_on = machine.process is not None and machine.process.is_alive
+            if grown and lives_on and not node.waits_for_more:
                 self.fetches.check_told(machine.name, grown)
                 grown.clear()
 

@@ -366,5 +366,6 @@ class Process:
         self.machine.network.timeline.after(delay_us, partial(self.happen, action))
 
     def _stop_process(self, effect: StopProcess) -> None:
+        self.is_alive = False
         self.machine.after_step()  # others may have been told what it did
         self.machine.stopped(effect.reason)

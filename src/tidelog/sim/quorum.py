@@ -19,13 +19,15 @@ from tidelog.sim.plan import host
 from tidelog.sim.violation import Violation, require
 from tidelog.sim.voter_sets import VoterSets
 from tidelog.types import Offset
-from tidelog.wire.api import ApiKey
+from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.messages.vote import VoteRequest, VoteResponse
-from tidelog.wire.request import Request, decode_response
+from tidelog.wire.request import Request, decode_any, decode_response
 
 PATH = f"data/{METADATA_DIRECTORY}"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 FETCH_KEY = int(ApiKey.FETCH).to_bytes(2, "big")
+VOTE_KEY = int(ApiKey.VOTE).to_bytes(2, "big")
+SERVED = {int(ApiKey.VOTE): APIS[ApiKey.VOTE].versions}
 RAFT_CLIENT, CLIENT_ID = b"raft-client", 14
 """Whose fetches are of the metadata log, and where a request says whose it is."""
 ASKED = struct.Struct(">16sxiiq")
@@ -151,9 +153,9 @@ class QuorumInvariants:
         )
         leads_on = is_leader and before[2] and epoch == before[0]
         require(
-            end >= before[4] or not leads_on,
-            "a leader of the quorum never truncates",
-            lambda: f"{machine}: from {before[4]} to {end} in epoch {epoch}",
+            (end >= before[4] and start <= before[4]) or not leads_on,
+            "a leader of the quorum never truncates, nor loads a snapshot",
+            lambda: f"{machine}: from {before[4]} to {start}-{end} in epoch {epoch}",
         )
         if start != before[5]:
             self._check_start(machine, disk, start)
@@ -258,6 +260,8 @@ class QuorumInvariants:
                 # The step that sends it may have changed the log, or replaced it by a snapshot.
                 self.stepped(machine, disk, self._rafts[machine])
                 self._check_fetch(machine, disk, frame)
+            elif frame[4:6] == VOTE_KEY:
+                self._check_candidate(machine, disk, decode_any(memoryview(frame)[4:], SERVED))
             return
         if not self._asked:
             return
@@ -280,7 +284,16 @@ class QuorumInvariants:
             self._counters.reached("a pre-vote was granted")
             return
         self._counters.reached("a vote was given")
-        epoch, candidate = asked.replica_epoch, asked.replica_id
+        self._check_given(machine, disk, asked.replica_epoch, asked.replica_id)
+
+    def _check_candidate(self, machine: str, disk: SimulatedDisk, request: Request) -> None:
+        """Who asks for votes has its own."""
+        assert isinstance(request.message, VoteRequest)
+        asked = request.message.topics[0].partitions[0]
+        if not asked.pre_vote:
+            self._check_given(machine, disk, asked.replica_epoch, asked.replica_id)
+
+    def _check_given(self, machine: str, disk: SimulatedDisk, epoch: int, candidate: int) -> None:
         key = machine, self._disks.get(machine, 0), epoch
         other = self._votes.setdefault(key, candidate)
         require(
