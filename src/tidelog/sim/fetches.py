@@ -4,20 +4,37 @@ does a process that is gone; and who waits for records gets them when they are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tidelog.broker.fetch_session import FetchedPartition
 from tidelog.events import ConnectionId, Received
-from tidelog.replica.isr import Brokers
+from tidelog.replica.isr import Brokers, RemoteReplica
 from tidelog.replica.partition import Partition
 from tidelog.sim.counters import Counters
 from tidelog.sim.violation import Violation
-from tidelog.types import Uuid
+from tidelog.types import Offset, Uuid
 from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 from tidelog.wire.request import Request, decode_response
 
 Hosted = Mapping[tuple[Uuid, int], Partition]
 Asked = dict[tuple[Uuid, int], int]
 """The leader epochs that a request names, where they are not those of who got it."""
+
+
+class Believed(NamedTuple):
+    """What a leader knows of a follower, by its fetches."""
+
+    partition: Partition
+    replica: RemoteReplica
+    leader_epoch: int
+    broker_epoch: int | None
+    log_end_offset: Offset
+    last_fetch_ms: int
+
+    @classmethod
+    def of(cls, partition: Partition, one: RemoteReplica) -> Believed:
+        fetched = one.broker_epoch, one.log_end_offset, one.last_fetch_ms
+        return cls(partition, one, partition.leader_epoch, *fetched)
 
 
 class FetchInvariants:
@@ -30,6 +47,8 @@ class FetchInvariants:
         """Requests that must be refused in part."""
         self._late: dict[tuple[str, ConnectionId, int], Request] = {}
         """Those of processes that others have replaced, which must be refused altogether."""
+        self._believed: list[Believed] = []
+        """Of followers, before the present step, in which one of those comes."""
 
     def received(self, machine: str, hosted: Hosted, brokers: Brokers, event: Received) -> None:
         request = event.request
@@ -39,6 +58,12 @@ class FetchInvariants:
         if -1 < replica.replica_epoch < brokers.broker_epoch(replica.replica_id):
             self._late[machine, event.connection, request.correlation_id] = request
             self._counters.reached("a fetch came late from a process that was gone")
+            self._believed = [
+                Believed.of(partition, partition.followers.remote[replica.replica_id])
+                for partition in hosted.values()
+                if partition.followers is not None
+                and replica.replica_id in partition.followers.remote
+            ]
         asked = Asked()
         for topic in request.message.topics:
             for one in topic.partitions:
@@ -48,6 +73,18 @@ class FetchInvariants:
                     asked[place] = epoch
         if asked:
             self._asked[machine, event.connection, request.correlation_id] = request, asked
+
+    def stepped(self, machine: str) -> None:
+        """Nobody believes what a process says that is gone: answers alone do not show that, for one
+        without news names no partition."""
+        believed, self._believed = self._believed, []
+        for before in believed:
+            now = Believed.of(before.partition, before.replica)
+            if now != before and now.leader_epoch == before.leader_epoch:
+                raise Violation(
+                    "who fetches for a process that is gone is refused",
+                    f"{machine}: of {before.partition} it believed {before[2:]}, now {now[2:]}",
+                )
 
     def sent(self, machine: str, hosted: Hosted, connection: ConnectionId, frame: bytes) -> None:
         if connection < 0 or not (self._asked or self._late):

@@ -100,6 +100,7 @@ class Observer:
             self.metadata.stepped(machine.name, metadata.image)
             self.replicas.stepped(machine.name, machine.disk, hosted.values())
             self.isr_changes.stepped(machine.name, hosted)
+            self.fetches.stepped(machine.name)
             self._low_watermarks.stepped(machine.name, hosted, metadata.image)
             if self._turn_of is node:
                 self._turn_of = None

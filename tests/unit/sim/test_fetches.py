@@ -124,6 +124,21 @@ def test_a_process_that_is_gone_may_not_be_served(fetches: Fetches) -> None:
         fetches.answer()
 
 
+@pytest.mark.parametrize("offset", [0, 1])
+def test_nor_believed(fetches: Fetches, offset: int) -> None:
+    """Not even that it is there."""
+    fetches.replicas.append()
+    fetches.replicas.fetch(2)
+    fetches.ask(1, broker_epoch=19)
+    fetches.invariants.stepped("node1")
+    fetches.ask(1, broker_epoch=19)
+    fetches.replicas.advance(1)
+    fetches.replicas.fetch(2, offset=offset)
+    with pytest.raises(Violation, match="process that is gone is refused"):
+        fetches.invariants.stepped("node1")
+    fetches.invariants.stepped("node1")
+
+
 def test_a_process_that_is_gone_is_refused(fetches: Fetches) -> None:
     fetches.ask(1, broker_epoch=19)
     fetches.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
