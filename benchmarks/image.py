@@ -108,6 +108,18 @@ def answering(image: MetadataImage) -> Callable[[int], object]:
     return answer
 
 
+def seconds(calls: list[Callable[[int], object]]) -> list[float]:
+    """Of CPU that each takes at best."""
+    best = [float("inf")] * len(calls)
+    for _ in range(ROUNDS):  # by turns: the machine's mood is the same for all
+        for which, call in enumerate(calls):
+            started = time.process_time()
+            for number in range(CALLS):
+                call(number)
+            best[which] = min(best[which], (time.process_time() - started) / CALLS)
+    return best
+
+
 def main() -> int:
     console = Console()
     console.print("making images ...")
@@ -115,17 +127,10 @@ def main() -> int:
     table = Table("", *(f"{size:,} partitions, us" for size in SIZES), "ratio", "at most")
     missed = False
     for name, make in (("replay one change", changing), ("Metadata of one topic", answering)):
-        calls = [make(image) for image in images]
-        best = [float("inf")] * len(calls)
-        for _ in range(ROUNDS):  # by turns: the machine's mood is the same for both
-            for which, call in enumerate(calls):
-                started = time.process_time()
-                for number in range(CALLS):
-                    call(number)
-                best[which] = min(best[which], (time.process_time() - started) / CALLS)
+        best = seconds([make(image) for image in images])
         ratio = best[1] / best[0]
         missed |= ratio > RATIO_MAX
-        micros = (f"{seconds * 1e6:.1f}" for seconds in best)
+        micros = (f"{one * 1e6:.1f}" for one in best)
         table.add_row(name, *micros, f"{ratio:.2f}", str(RATIO_MAX))
     console.print(table)
     return 1 if missed else 0

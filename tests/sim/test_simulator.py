@@ -32,12 +32,15 @@ def test_seeds_differ() -> None:
     assert run(1).digest != run(2).digest
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1"])
-def test_the_same_seed_has_the_same_hash_in_another_process(hash_seed: str) -> None:
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONHASHSEED": "0"}, {"PYTHONHASHSEED": "1", "TIDELOG_PURE": "1"}]
+)
+def test_the_same_seed_has_the_same_hash_in_another_process(environment: dict[str, str]) -> None:
+    """Also where nothing is compiled."""
     program = str(Path(sys.executable).with_name("tidelog"))
     done = subprocess.run(
         [program, "simulate", "--seed", "2", "--seconds", str(SECONDS)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,

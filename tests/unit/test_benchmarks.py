@@ -117,3 +117,9 @@ def test_the_image_that_is_measured_is_one_that_is_answered_from():
     made = image.cluster(image.SIZES[0])
     assert b"topic-00003" in image.answering(made)(3)
     assert image.changing(made)(3) is not made
+
+
+@pytest.mark.slow
+def test_an_answer_costs_no_more_with_100000_partitions():
+    small, large = image.seconds([image.answering(image.cluster(size)) for size in image.SIZES])
+    assert large < 4 * small, "two levels of a tree more, not a thousand times"

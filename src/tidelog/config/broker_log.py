@@ -238,7 +238,9 @@ class ReplicationSettings:
     )
     replica_fetch_wait_max_ms: int = integer(500, "How long a follower waits for records.")
     replica_fetch_backoff_ms: int = integer(
-        1000, "How long a partition is left alone after an error.", AtLeast(0)
+        1000,
+        "How long a partition is left alone after an error, at most: at first 20 ms.",
+        AtLeast(0),
     )
     replica_socket_timeout_ms: int = integer(30_000, "How long a follower waits for an answer.")
     replica_selector_class: str | None = text(

@@ -3,6 +3,7 @@ reference."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -227,6 +228,23 @@ def test_a_leader_that_does_not_know_yet_is_asked_again_21(wired: Wired) -> None
     wired.advance(80)
     assert wired[1].produce("t", b"a").error_code == 0
     assert wired.ends() == {1: 2, 2: 2, 3: 2}
+
+
+def test_who_is_refused_again_and_again_asks_less_and_less_often() -> None:
+    wired = Wired(replica_fetch_backoff_ms="100")
+    wired.create_topic(min_insync_replicas="2")
+    wired.advance(50)
+    wired[2].shell.requests.clear()
+    wired.change(2, 3, leader=1, isr=(1, 2, 3))  # which the leader does not learn
+    asked = [0]
+    for _ in range(1000):
+        wired.advance(1)
+        asked.append(sum(bool(one.topics) for one in fetches(wired, 2)))
+    moments = [ms for ms, (before, after) in enumerate(pairwise(asked)) if after > before]
+    delays = [round(after - before, -1) for before, after in pairwise(moments)]
+    assert delays[0] <= 20
+    assert delays[1:4] == [40, 80, 100]
+    assert set(delays[4:]) == {100}
 
 
 def test_a_replica_that_is_added_catches_up_and_joins_21() -> None:
