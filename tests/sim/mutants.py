@@ -24,7 +24,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "accept-sequences-out-of-order",
-        1,
+        7,
         (
             "log.producer_state",
             "                return known\n        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -77,7 +77,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "let-another-process-into-the-isr-than-the-one-that-caught-up",
-        1,
+        262,
         (
             "controller.alter_partition",
             "is_same_process = epoch in (-1, image.broker_epoch(broker_id))",
@@ -95,7 +95,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "claim-the-epoch-of-the-process-before",
-        8,
+        30,
         (
             "loading",
             "epoch = node.broker.broker_epoch if node.config.is_broker else -1",
@@ -110,7 +110,7 @@ ALL: tuple[Mutant, ...] = (
     # The quorum.
     mutant(
         "take-a-voter-with-a-new-disk-for-the-old-one",
-        16,
+        7,
         (
             "raft.voters",
             "voter is not None and voter.voter_directory_id in (ZERO_UUID, key.directory_id)",
@@ -119,7 +119,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "lead-on-without-a-majority",
-        20,
+        3,
         (
             "raft.leading",
             "if now.monotonic_ms >= role.check_deadline_ms and quorum.others:",
@@ -128,7 +128,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "go-by-the-voters-of-old",
-        16,
+        7,
         (
             "raft.leading",
             "                quorum.history.note(offset, record)\n",
@@ -182,7 +182,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "vote-for-who-has-less",
-        4,
+        9,
         (
             "raft.elections",
             "is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= quorum.last",
@@ -196,7 +196,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "commit-records-of-earlier-epochs",
-        4,
+        1,
         (
             "raft.leading",
             "end <= max(role.start_offset, role.high_watermark or 0)",

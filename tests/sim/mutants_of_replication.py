@@ -62,12 +62,12 @@ REPLICATION = (
     ),
     mutant(
         "count-a-removal-from-the-isr-before-it-is-sure",
-        4,
+        3,
         ("replica.isr", "if len(isr) > len(self.committed):", "if True:"),
     ),
     mutant(
         "join-the-isr-without-having-caught-up",
-        1,
+        5,
         ("replica.isr", "and replica.log_end_offset >= end_offset_min\n", "\n"),
     ),
     mutant(
@@ -81,12 +81,12 @@ REPLICATION = (
     ),
     mutant(
         "report-no-divergence",
-        4,
+        2,
         ("broker.reading", "if fetched.last_fetched_epoch >= 0:", "if False:"),
     ),
     mutant(
         "keep-epochs-that-were-truncated",
-        1,
+        2,
         (
             "log.leader_epochs",
             "        while self.start_offsets and self.start_offsets[-1] >= end_offset:\n"
@@ -125,7 +125,7 @@ REPLICATION = (
     ),
     mutant(
         "keep-what-diverges",
-        1,
+        2,
         (
             "replica.following",
             "        target = min(own_end, end_offset)\n    truncate_to(partition, target)\n",
@@ -143,7 +143,7 @@ REPLICATION = (
     ),
     mutant(
         "forget-who-waits-for-the-end-of-a-turn",
-        3,
+        1,
         (
             "node",
             "                    self.waits_for_more = False\n",
@@ -152,7 +152,7 @@ REPLICATION = (
     ),
     mutant(
         "wait-for-one-turn-after-the-other",
-        3,
+        1,
         (
             "node",
             "self.waits_for_more = event.__class__ is not TurnEnded",
@@ -161,7 +161,7 @@ REPLICATION = (
     ),
     mutant(
         "call-all-committed-after-a-restart",
-        1,
+        5,
         (
             "broker.hosting",
             "high_watermark=log_dir.high_watermarks.get(key, 0),",
@@ -180,13 +180,13 @@ REPLICATION = (
     ),
     mutant(
         "change-an-isr-while-a-change-is-under-way",
-        1,
+        3,
         ("replica.isr", "self.pending is None\n            and replica", "replica"),
         ("replica.isr", "if self.pending is not None:", "if False:"),
     ),
     mutant(
         "forget-a-change-of-the-isr-that-the-controller-may-have-made",
-        1,
+        18,
         (
             "replica.isr_change",
             "if error in NOT_APPLIED:",
@@ -195,7 +195,7 @@ REPLICATION = (
     ),
     mutant(
         "forget-a-change-of-the-isr-whose-answer-is-lost",
-        1,
+        4,
         (
             "runtime.controller_channel",
             "if isinstance(answer, PeerFailure) or code == ErrorCode.NOT_CONTROLLER:",
@@ -219,7 +219,7 @@ REPLICATION = (
     ),
     mutant(
         "serve-fetches-of-a-process-that-is-gone",
-        1,
+        126,
         (
             "replica.isr",
             "return UNKNOWN < broker_epoch < self._brokers.broker_epoch(replica_id)",
