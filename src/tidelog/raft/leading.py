@@ -89,7 +89,7 @@ class Leading:
 
     def append_control(self, records: list[Message], now: Now) -> Appended | ErrorCode:
         """The quorum's own records; voters among them count at once."""
-        quorum = self._quorum
+        quorum, was_alone = self._quorum, not self._quorum.others
         batch = control_batch(
             records,
             base_offset=quorum.log.log_end_offset,
@@ -100,6 +100,8 @@ class Leading:
         if isinstance(appended, Appended):
             for offset, record in enumerate(records, appended.base_offset):
                 quorum.history.note(offset, record)
+            if was_alone and isinstance(quorum.role, Leader):
+                self._heard_majority(quorum.role, now)  # there was nobody else to hear from
         return appended
 
     # Replicas.
@@ -119,8 +121,11 @@ class Leading:
         role.fetched[key.id] = None
         heard = [*role.fetched, quorum.key.id] if quorum.is_voter else role.fetched
         if voters.is_majority(heard):
-            role.fetched.clear()
-            role.check_deadline_ms = now.monotonic_ms + quorum.config.check_quorum_timeout_ms
+            self._heard_majority(role, now)
+
+    def _heard_majority(self, role: Leader, now: Now) -> None:
+        role.fetched.clear()
+        role.check_deadline_ms = now.monotonic_ms + self._quorum.config.check_quorum_timeout_ms
 
     def _commit(self, role: Leader) -> bool:
         """What a majority has on disk; only with a record of this epoch does it say anything of

@@ -111,6 +111,22 @@ def test_a_voter_is_added():
     assert world.elected().raft.voters.ids == (1, 2)
 
 
+def test_who_has_led_alone_for_long_leads_on_when_a_voter_is_added():
+    """Nobody was to be heard from until then."""
+    world = started(dynamic_world([1], others=(2,)))
+    leader = grown(world)
+    world.run(60_000)
+    epoch = leader.raft.epoch
+    assert code(leader, add(world.nodes[2].key)) is ErrorCode.NONE
+    world.run(10_000)
+    assert leader.raft.is_leader
+    assert leader.raft.epoch == epoch
+    # From now on it is, though.
+    world.nodes[2].crash(power=False)
+    world.run(10_000)
+    assert not leader.raft.is_leader
+
+
 def test_adding_is_checked():
     world = started(dynamic_world([1, 2, 3], others=(11,)))
     leader = grown(world)
