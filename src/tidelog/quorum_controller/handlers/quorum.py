@@ -59,13 +59,13 @@ def quorum(request: Request, controller: QuorumController, now: Now) -> Answer:
     handle = RAFT_METHODS[request.key](controller.metadata.raft)
 
     def told(answer: Message) -> None:
-        controller.runtime.purgatory.complete(delayed, fitted(answer, request))
+        controller.runtime.purgatory.complete(delayed, of_version(answer, request))
 
     handle(request.message, now, told)
     return delayed if delayed.answer is None else delayed.answer
 
 
-def fitted(answer: Message, request: Request) -> Message:
+def of_version(answer: Message, request: Request) -> Message:
     """Without what the version of the request cannot carry: the message does not let it fall
     silently."""
     if isinstance(answer, DescribeQuorumResponse) and request.version < DIRECTORIES_SINCE:
