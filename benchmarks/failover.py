@@ -117,6 +117,12 @@ class Load:
         self._thread.start()
 
     def _run(self) -> None:
+        try:
+            self._produce()
+        except Exception as error:
+            self.errors.append(f"the producer gave up: {error!r}")
+
+    def _produce(self) -> None:
         number = 0
         while not self._is_over:
             told = partial(self._told, number)
@@ -153,8 +159,13 @@ class Load:
         return max([*over, *(now - sent for sent in list(self.waiting.values()))], default=0.0)
 
     def end(self) -> None:
+        """What was never acknowledged is an error, as what was refused is."""
         self._is_over = True
-        self._thread.join(WAIT_SECONDS_MAX)
+        self._thread.join(2 * WAIT_SECONDS_MAX)
+        if self._thread.is_alive():
+            self.errors.append("the producer did not end")
+        if self.waiting:
+            self.errors.append(f"{len(self.waiting)} records were never acknowledged")
 
 
 def until(is_so: Callable[[], bool]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import NamedTuple
 
 import pytest
@@ -111,6 +112,28 @@ def test_a_record_that_waits_is_seen_although_others_are_acknowledged(monkeypatc
     assert load.wait(100.0) == pytest.approx(1.5)
     load.waiting = {7: 100.2}
     assert load.wait(100.0) == pytest.approx(1.8)
+
+
+def ended(produce):
+    load = object.__new__(failover.Load)
+    load.waiting, load.errors, load._is_over = {}, [], False
+    load._produce = lambda: produce(load)
+    load._thread = threading.Thread(target=load._run)
+    load._thread.start()
+    load.end()
+    return load.errors
+
+
+def test_a_producer_that_breaks_or_leaves_records_behind_is_an_error():
+    def leave_one(load):
+        load.waiting[7] = 0.0
+
+    def give_up(load):
+        raise BufferError("its queue is full")
+
+    assert ended(lambda load: None) == []
+    assert ended(leave_one) == ["1 records were never acknowledged"]
+    assert ended(give_up) == ["the producer gave up: BufferError('its queue is full')"]
 
 
 def test_the_image_that_is_measured_is_one_that_is_answered_from():
