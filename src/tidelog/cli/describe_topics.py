@@ -1,9 +1,8 @@
-"""How `tidelog topics --describe` shows topics: Kafka's lines, a table on a terminal, or JSON."""
+"""How `tidelog topics --describe` shows topics: Kafka's lines, or JSON."""
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -46,8 +45,6 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
     if wanted.json:
         shown = [_to_json(topic, configs[topic.name], moves) for topic in topics]
         click.echo(json.dumps(shown, indent=2))
-    elif sys.stdout.isatty():
-        _print_tables(topics, configs, moves)
     else:
         for topic in topics:
             if not wanted.is_filtered:
@@ -152,30 +149,6 @@ def leader_text(partition: DescribedPartition) -> str:
 
 def ids_text(ids: tuple[int, ...] | None) -> str:
     return "N/A" if ids is None else ",".join(map(str, ids))
-
-
-def _print_tables(topics: list[DescribedTopic], configs: Configs, moves: Moves) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    for topic in topics:
-        table = Table("partition", "leader", "replicas", "isr", "elr", box=None, pad_edge=False)
-        for partition in topic.partitions:
-            lagging = len(partition.isr) < replication_factor(topic.name, partition, moves)
-            table.add_row(
-                str(partition.partition),
-                leader_text(partition) if partition.leader_id >= 0 else "[red]none[/]",
-                ids_text(partition.replicas),
-                f"[yellow]{ids_text(partition.isr)}[/]" if lagging else ids_text(partition.isr),
-                ids_text(partition.eligible_leader_replicas),
-            )
-        console.print(f"[bold]{escape(topic.name)}[/]  id {format_uuid(topic.topic_id)}")
-        if text := config_text(configs[topic.name]):
-            console.print(escape(text), style="dim", soft_wrap=True)
-        console.print(table)
-        console.print()
 
 
 def _to_json(

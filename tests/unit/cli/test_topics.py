@@ -91,6 +91,25 @@ def test_topics_are_described_in_kafkas_lines(run):
 
 
 @pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("--topic", "orders"),
+        ("--topics-with-overrides",),
+        ("--unavailable-partitions",),
+        ("--under-replicated-partitions",),
+        ("--under-min-isr-partitions",),
+        ("--at-min-isr-partitions",),
+    ],
+)
+def test_a_terminal_shows_the_same_lines(run, monkeypatch, flags):
+    piped = run("--describe", *flags)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    shown = run("--describe", *flags)
+    assert (shown.exit_code, shown.output) == (0, piped.output)
+
+
+@pytest.mark.parametrize(
     ("flag", "partitions"),
     [
         ("--unavailable-partitions", [("orders", 1)]),
