@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import Connection, connected, controller_options
+from tidelog.cli.connect import (
+    Connection,
+    connected,
+    controller_options,
+    deprecated_config_option,
+)
 from tidelog.cli.subcommands import ConnectedGroup
 
 if TYPE_CHECKING:
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 
 WIDTHS = {"id": 10, "host": 4, "port": 10, "rack": 10, "state": 10, "endpoint_type": 15}
 """Of the columns, at least; a long host or rack makes room for itself."""
+DEPRECATED_CONFIG = deprecated_config_option("--config")
 
 
 @click.group("cluster", cls=ConnectedGroup)
@@ -24,6 +30,7 @@ def command() -> None:
 
 @command.command("cluster-id")
 @controller_options
+@DEPRECATED_CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def cluster_id(connection: Connection, as_json: bool) -> None:
     """Print the cluster's id."""
@@ -36,6 +43,7 @@ def cluster_id(connection: Connection, as_json: bool) -> None:
 
 @command.command("unregister")
 @controller_options
+@DEPRECATED_CONFIG
 @click.option("--id", "-i", "broker_id", metavar="N", type=int, required=True, help="The broker.")
 def unregister(connection: Connection, broker_id: int) -> None:
     """Forget a broker that does not come back.
@@ -51,6 +59,7 @@ def unregister(connection: Connection, broker_id: int) -> None:
 
 @command.command("list-endpoints")
 @controller_options
+@DEPRECATED_CONFIG
 @click.option(
     "--include-fenced-brokers", is_flag=True, help="Also those that are down or starting."
 )

@@ -40,6 +40,9 @@ CONTROLLER_OPTION = click.option(
 )
 
 
+PROPERTIES_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
 class Connection(NamedTuple):
     """What the command line says about it."""
 
@@ -55,7 +58,7 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--command-config",
         "-c",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=PROPERTIES_FILE,
         help="A properties file for the client, under Kafka's names.",
     )
     @click.option(
@@ -69,8 +72,12 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
         bootstrap_server: str,
         command_config: Path | None,
         command_property: tuple[str, ...],
+        deprecated_config: Path | None = None,
         **options: Any,
     ) -> None:
+        if command_config is not None and deprecated_config is not None:
+            raise click.UsageError("--command-config and its old name cannot be given together")
+        command_config = command_config or deprecated_config
         properties = {}
         if command_config is not None:
             properties = parse_properties(command_config.read_text("utf-8"))
@@ -78,6 +85,21 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
         function(connection=Connection(bootstrap_server, properties), **options)
 
     return command
+
+
+def deprecated_config_option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The old name of --command-config, which a tool of Kafka's still takes."""
+
+    def warn(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None:
+            click.echo(
+                f"Option {name} has been deprecated and will be removed in a future version."
+                " Use --command-config instead.",
+                err=True,
+            )
+        return value
+
+    return click.option(name, "deprecated_config", type=PROPERTIES_FILE, hidden=True, callback=warn)
 
 
 def controller_options(function: Callable[..., None]) -> Callable[..., None]:

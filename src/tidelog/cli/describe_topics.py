@@ -38,7 +38,7 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
     configs = _configs(client, [topic.name for topic in topics])
     moves = _moves(client)
     if wanted.topics_with_overrides:
-        topics = [topic for topic in topics if _overrides(configs[topic.name])]
+        topics = [topic for topic in topics if config_text(configs[topic.name])]
     if wanted.is_filtered:
         topics = [_filtered(topic, wanted, configs[topic.name], moves) for topic in topics]
         topics = [topic for topic in topics if topic.partitions]

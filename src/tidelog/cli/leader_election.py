@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.connect import Connection, connected, connection_options
+from tidelog.cli.connect import (
+    Connection,
+    connected,
+    connection_options,
+    deprecated_config_option,
+)
 
 if TYPE_CHECKING:
     from tidelog.client import BrokerError, Client, TopicPartition
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("leader-election")
 @connection_options
+@deprecated_config_option("--admin.config")
 @click.option(
     "--election-type",
     required=True,

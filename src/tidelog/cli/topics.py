@@ -110,7 +110,16 @@ class Wanted(NamedTuple):
 @click.option("--under-min-isr-partitions", is_flag=True, help="Only those that refuse acks=all.")
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only those with no replica to spare.")
 @click.option(
-    "--topics-with-overrides", is_flag=True, help="Only topics with configs of their own."
+    "--topics-with-overrides",
+    is_flag=True,
+    help="Only topics with a config that is not the default, by their own or the broker's.",
+)
+@click.option(
+    "--delete-config",
+    multiple=True,
+    hidden=True,
+    expose_value=False,
+    callback=lambda context, parameter, names: _warn_of_delete_config(names),
 )
 @click.option(
     "--partition-size-limit-per-response",
@@ -144,6 +153,16 @@ def command(connection: Connection, action: str | None, **options: object) -> No
                 from tidelog.cli.describe_topics import describe
 
                 describe(client, wanted, matching(client, wanted))
+
+
+def _warn_of_delete_config(names: tuple[str, ...]) -> None:
+    """Kafka's tool takes it still, and does nothing."""
+    if names:
+        click.echo(
+            "delete-config option is no longer supported and deprecated since version 4.0."
+            " Use `tidelog configs --alter --delete-config`.",
+            err=True,
+        )
 
 
 def _check(action: str, wanted: Wanted) -> None:

@@ -156,9 +156,19 @@ def test_a_partition_lags_without_counting_replicas_on_their_way(cluster, run):
     assert len(shown.splitlines()) == 2
 
 
-def test_topics_with_overrides_are_shown_without_their_partitions(run):
-    (line,) = run("--describe", "--topics-with-overrides").output.splitlines()
-    assert line.startswith("Topic: orders\t")
+def test_topics_with_overrides_are_shown_without_their_partitions(cluster, run):
+    """Kafka's tool counts those of the broker's file, too."""
+    cluster.leaders["plain"] = {0: (1, 0)}
+    cluster.configs["plain"] = [("min.insync.replicas", "1", 5)]
+    lines = run("--describe", "--topics-with-overrides").output.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["Topic: orders", "Topic: returns"]
+
+
+def test_a_config_to_delete_is_warned_of_and_ignored_as_kafkas_tool_does(cluster, run):
+    answer = run("--create", "--topic", "new", "--delete-config", "retention.ms")
+    assert (answer.exit_code, answer.stdout) == (0, "Created topic new.\n")
+    assert "delete-config option is no longer supported" in answer.stderr
+    assert asked(cluster, ApiKey.CREATE_TOPICS).topics[0].configs == ()
 
 
 def test_a_topic_is_found_by_its_id(run):
@@ -285,6 +295,28 @@ def test_the_client_is_configured_under_kafkas_names(tmp_path):
         tidelog, ["topics", "--list", "--command-property", "security.protocol=SSL"]
     )
     assert (answer.exit_code, "PLAINTEXT only" in answer.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "old_name"),
+    [
+        (["leader-election", "--election-type", "preferred", "--topic", "t"], "--admin.config"),
+        (["cluster", "cluster-id"], "--config"),
+        (["cluster", "list-endpoints"], "--config"),
+        (["cluster", "unregister", "--id", "1"], "--config"),
+    ],
+)
+def test_the_old_name_of_the_clients_file_is_taken_and_not_shown(tmp_path, command, old_name):
+    file = tmp_path / "client.properties"
+    file.write_text("group.id=orders\n")
+    answer = CliRunner().invoke(tidelog, [*command, old_name, str(file)])
+    assert answer.exit_code == 2
+    assert f"Option {old_name} has been deprecated" in answer.stderr
+    assert "the client does not know group.id" in answer.stderr
+    both = [*command, old_name, str(file), "--command-config", str(file)]
+    answer = CliRunner().invoke(tidelog, both)
+    assert (answer.exit_code, "cannot be given together" in answer.stderr) == (2, True)
+    assert old_name not in CliRunner().invoke(tidelog, [*command, "--help"]).output.split()
 
 
 def test_a_partition_with_a_replica_to_spare_is_not_at_its_minimum(cluster, run):
