@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,9 +16,12 @@ import click
 import pytest
 
 from tests.interop.apache import run_tool
+from tests.interop.jars import kafka_jar
 from tests.interop.jvm import classpath
 from tests.interop.suite import eventually, new_topic
+from tidelog.cli.leader_election import OTHER_NAMES, exception_name
 from tidelog.cli.main import tidelog
+from tidelog.errors import ErrorCode
 from tidelog.metadata.batches import walk_metadata
 from tidelog.testing import Cluster
 
@@ -68,11 +72,16 @@ def ours(cluster: Cluster) -> Tool:
     """A command of ours."""
 
     def run(*arguments: str) -> str:
-        server = ("--bootstrap-server", cluster.bootstrap_servers)
-        command = [SCRIPT, *arguments, *server]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        finished = ran(*arguments, "--bootstrap-server", cluster.bootstrap_servers)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
 
     return run
+
+
+def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of ours that may fail."""
+    return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -156,10 +165,39 @@ def test_leader_election_command(cluster: Cluster, tool: Tool, ours: Tool) -> No
     valid = f"Valid replica already elected for partitions {topic}-0\n"
     assert tool("LeaderElectionCommand", *unclean) == valid
     assert ours("leader-election", *unclean) == valid
-    missing = ("--election-type", "preferred", "--topic", topic, "--partition", "9")
-    assert "UnknownTopicOrPartitionException" in tool(
-        "LeaderElectionCommand", *missing, check=False
-    )
+
+
+def test_an_election_that_fails_says_why_as_apaches_tool_does(
+    cluster: Cluster, tool: Tool, tmp_path: Path
+) -> None:
+    topic, alone = new_topic(), new_topic()
+    down = next(node for node in cluster.nodes if node != cluster.controller())
+    others = ":".join(str(node) for node in cluster.nodes if node != down)
+    placed(tool, topic, f"{down}:{others}")
+    placed(tool, alone, str(down))
+    cluster.wait_isr(topic)
+    cluster.kill(down)
+    cluster.wait_isr(topic, isr=set(cluster.nodes) - {down})
+    for kind, name, index, error in (
+        ("preferred", topic, 9, "UnknownTopicOrPartitionException"),
+        ("unclean", new_topic(), 0, "UnknownTopicOrPartitionException"),
+        ("preferred", topic, 0, "PreferredLeaderNotAvailableException"),
+        ("unclean", alone, 0, "EligibleLeadersNotAvailableException"),
+    ):
+        wish = ("--election-type", kind, "--topic", name, "--partition", str(index))
+        theirs = tool("LeaderElectionCommand", *wish, check=False).splitlines()
+        server = ("--bootstrap-server", cluster.bootstrap_servers)
+        mine = ran("leader-election", *wish, *server)
+        assert f"org.apache.kafka.common.errors.{error}: " in theirs[0]
+        assert (mine.returncode, mine.stdout.splitlines()) == (1, theirs[:1])
+        assert mine.stderr == f"Error: {theirs[1]}\n"
+
+
+def test_errors_of_elections_are_named_as_kafkas_exceptions() -> None:
+    with zipfile.ZipFile(kafka_jar("kafka-clients")) as jar:
+        classes = set(jar.namelist())
+    for name in (*OTHER_NAMES, "NOT_CONTROLLER", "INVALID_REQUEST", "UNSUPPORTED_VERSION"):
+        assert f"{exception_name(ErrorCode[name]).replace('.', '/')}.class" in classes
 
 
 def test_partitions_are_reassigned(

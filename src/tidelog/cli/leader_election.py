@@ -17,6 +17,17 @@ from tidelog.cli.connect import (
 
 if TYPE_CHECKING:
     from tidelog.client import BrokerError, Client, TopicPartition
+    from tidelog.errors import ErrorCode
+
+EXCEPTIONS = "org.apache.kafka.common.errors"
+OTHER_NAMES = {
+    "UNKNOWN_SERVER_ERROR": "UnknownServerException",
+    "REQUEST_TIMED_OUT": "TimeoutException",
+    "INVALID_TOPIC_EXCEPTION": "InvalidTopicException",
+    "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorizationException",
+    "CLUSTER_AUTHORIZATION_FAILED": "ClusterAuthorizationException",
+}
+"""Of the errors of an election, those whose class in Kafka is not named as the code."""
 
 
 @click.command("leader-election")
@@ -117,10 +128,16 @@ def report(kind: str, results: dict[TopicPartition, BrokerError | None], as_json
         for partition, error in failed.items():
             click.echo(
                 f"Error completing leader election ({kind}) for partition: {partition}:"
-                f" {error.code.name}: {error.message}"
+                f" {exception_name(error.code)}: {error.message}"
             )
     if failed:
         raise click.ClickException(f"{len(failed)} replica(s) could not be elected")
+
+
+def exception_name(code: ErrorCode) -> str:
+    """The class by which Kafka's tool names an error: scripts look for it."""
+    camel = "".join(word.capitalize() for word in code.name.split("_"))
+    return f"{EXCEPTIONS}.{OTHER_NAMES.get(code.name, camel + 'Exception')}"
 
 
 def _print_json(

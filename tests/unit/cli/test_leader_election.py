@@ -75,7 +75,8 @@ def test_a_topic_means_all_its_partitions(cluster, run):
         "Successfully completed leader election (PREFERRED) for partitions orders-0",
         "Valid replica already elected for partitions orders-1",
         "Error completing leader election (PREFERRED) for partition: orders-2:"
-        " PREFERRED_LEADER_NOT_AVAILABLE: PREFERRED_LEADER_NOT_AVAILABLE",
+        " org.apache.kafka.common.errors.PreferredLeaderNotAvailableException:"
+        " PREFERRED_LEADER_NOT_AVAILABLE",
         "Error: 1 replica(s) could not be elected",
     ]
 
