@@ -40,6 +40,7 @@ CONFIGS = {
 Tool = Callable[..., str]
 
 
+NO_MOVES = "None of the specified partition moves are active."
 CLUSTER_ACTIONS = ("cluster-id", "unregister", "list-endpoints")
 
 
@@ -240,10 +241,55 @@ def test_a_reassignment_that_cannot_end_is_shown_and_taken_back(
     assert ours("topics", "--describe", "--topic", topic) == described
     lagging = ("--describe", "--topic", topic, "--under-replicated-partitions")
     assert ours("topics", *lagging) == tool("TopicCommand", *lagging) == ""
-    cancelled = tool(REASSIGN, "--cancel", *file, "--preserve-throttles")
-    assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled
-    assert tool(REASSIGN, "--list") == "No partition reassignments found.\n"
-    cluster.wait_isr(topic, 0, {first, second})
+    wish = ("--cancel", *file, "--preserve-throttles")
+    said = []
+    for run in (partial(tool, REASSIGN), partial(ours, "reassign")):
+        said.append((lines_of(run(*wish)), lines_of(run(*wish))))
+        assert tool(REASSIGN, "--list") == "No partition reassignments found.\n"
+        cluster.wait_isr(topic, 0, {first, second})
+        ours("reassign", "--execute", *file)
+    theirs, mine = said
+    assert theirs == (
+        [f"Successfully cancelled partition reassignment for: {topic}-0", NO_MOVES],
+        ["None of the specified partition reassignments are active.", NO_MOVES],
+    )
+    assert mine == theirs
+    ours("reassign", *wish)
+
+
+def lines_of(cancelled: str) -> list[str]:
+    """Apache's tool does not end the line about directories, ours does."""
+    return re.sub(f"{re.escape(NO_MOVES)}(?=.)", f"{NO_MOVES}\n", cancelled).splitlines()
+
+
+def test_a_throttled_reassignment_is_cancelled_with_its_throttle(
+    cluster: Cluster, tool: Tool, ours: Tool, moves: Callable[..., str]
+) -> None:
+    topic = new_topic()
+    placed(tool, topic, "1:2")
+    cluster.wait_isr(topic)  # every node has heard of it
+    server = ("--bootstrap-server", cluster.bootstrap_servers)
+    megabytes = "x" * 500_000 + "\n"
+    produce = [SCRIPT, "produce", "--topic", topic, *server]
+    subprocess.run(produce, input=megabytes * 20, text=True, check=True)
+    file = ("--reassignment-json-file", moves(topic, [1, 3]))
+    said = []
+    for run in (partial(tool, REASSIGN), partial(ours, "reassign")):
+        ours("reassign", "--execute", *file, "--throttle", "1000")
+        assert f"{topic}-0: " in tool(REASSIGN, "--list")
+        said.append(lines_of(run("--cancel", *file)))
+        cluster.wait_isr(topic, 0, {1, 2})
+        described = tool(CONFIG, "--describe", "--entity-type", "topics", "--entity-name", topic)
+        described += tool(CONFIG, "--describe", "--entity-type", "brokers")
+        assert "throttled" not in described
+    theirs, mine = said
+    assert theirs == [
+        f"Successfully cancelled partition reassignment for: {topic}-0",
+        NO_MOVES,
+        "Clearing broker-level throttles on brokers 1,2,3",
+        f"Clearing topic-level throttles on topic {topic}",
+    ]
+    assert mine == theirs
 
 
 def test_a_throttle_is_set_and_taken_away_as_apaches_tool_does(
@@ -317,21 +363,45 @@ def test_metadata_quorum_command(cluster: Cluster, tool: Tool, ours: Tool) -> No
     assert [row[:2] + row[6:] for row in mine] == [row[:2] + row[6:] for row in theirs]
     assert [cell.strip() for cell in mine[0]] == [cell.strip() for cell in theirs[0]]
 
+    readable = ("describe", "--replication", "--human-readable")
+
+    def since(text: str) -> list[list[str]]:
+        """Its cells, but for what moves on between two looks."""
+        rows = [[cell.strip() for cell in line.split("\t")] for line in text.splitlines()]
+        cells = [[*row[:2], *row[4:]] for row in rows]
+        return [[re.sub(r"^\d+ ms ago$", "N ms ago", cell) for cell in row] for row in cells]
+
+    shown = since(tool("MetadataQuorumCommand", *readable))
+    assert [row[2:4] for row in shown[2:]] == [["N ms ago"] * 2] * 2
+    assert since(ours("quorum", *readable)) == shown
+
 
 def test_cluster_tool(cluster: Cluster, ours: Tool) -> None:
     server = ("--bootstrap-server", cluster.bootstrap_servers)
     for arguments in (("cluster-id",), ("list-endpoints",)):
         assert ours("cluster", *arguments) == run_tool("ClusterTool", *arguments, *server)
-    down = next(node for node in cluster.nodes if node != cluster.controller())
-    cluster.kill(down)
     fenced = ("list-endpoints", "--include-fenced-brokers")
-    eventually(lambda: " fenced " in run_tool("ClusterTool", *fenced, *server))
-    listed = run_tool("ClusterTool", *fenced, *server)
-    assert ours("cluster", *fenced) == listed
-    assert len(listed.splitlines()) == 4
-    gone = run_tool("ClusterTool", "unregister", "--id", str(down), *server)
-    assert gone == f"Broker {down} is no longer registered.\n"
-    eventually(lambda: len(ours("cluster", *fenced).splitlines()) == 3)
+    for unregister in (
+        lambda *which: run_tool("ClusterTool", "unregister", *which, *server),
+        lambda *which: ours("cluster", "unregister", *which),
+    ):
+        down = next(node for node in cluster.nodes if node != cluster.controller())
+        cluster.kill(down)
+        eventually(lambda: " fenced " in run_tool("ClusterTool", *fenced, *server))
+        listed = run_tool("ClusterTool", *fenced, *server)
+        assert ours("cluster", *fenced) == listed
+        assert len(listed.splitlines()) == 4
+        assert unregister("--id", str(down)) == f"Broker {down} is no longer registered.\n"
+        eventually(lambda: len(ours("cluster", *fenced).splitlines()) == 3)
+        cluster.start(down)
+        eventually(lambda: len(ours("cluster", "list-endpoints").splitlines()) == 4)
+    missing = ("unregister", "--id", "99")
+    theirs = run_tool("ClusterTool", *missing, *server, check=False)
+    mine = ran("cluster", *missing, *server)
+    assert (mine.returncode, mine.stdout) == (1, "")
+    error = "Broker ID 99 is not currently registered"
+    assert f"BrokerIdNotRegisteredException: {error}\n" in theirs
+    assert mine.stderr == f"Error: broker 99: {error}\n"
 
 
 def test_feature_command(tool: Tool) -> None:

@@ -240,8 +240,12 @@ def cancel(client: Client, wanted: Wanted) -> None:
         several = "s" if len(done) > 1 else ""
         listed = ",".join(map(str, done))
         click.echo(f"Successfully cancelled partition reassignment{several} for: {listed}")
+    is_done = len(done) == len(results)
+    if not wanted.json and is_done:
+        # Between directories, which is never. Kafka's tool forgets to end this line.
+        click.echo("None of the specified partition moves are active.")
     cleared = None
-    if len(done) == len(results) and not wanted.preserve_throttles:
+    if is_done and not wanted.preserve_throttles:
         topics = sorted({one.partition.topic for one in placements})
         known = client.run(describe_topics, topics)
         cleared = reassign_throttle.clear(client, placements, known)

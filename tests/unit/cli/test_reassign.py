@@ -37,6 +37,7 @@ NO_THROTTLE = {
     ),
     "orders": dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)),
 }
+NO_MOVES = "None of the specified partition moves are active."
 CLEARED = [
     "Clearing broker-level throttles on brokers 1,2,3",
     "Clearing topic-level throttles on topic orders",
@@ -230,6 +231,7 @@ def test_only_moves_that_go_on_are_taken_back(cluster, run, moves):
     answer = run("--cancel", "--reassignment-json-file", moves)
     assert answer.output.splitlines() == [
         "Successfully cancelled partition reassignment for: orders-1",
+        NO_MOVES,
         *CLEARED,
     ]
     assert sent(cluster) == {("orders", 1): None}
@@ -240,6 +242,7 @@ def test_nothing_to_take_back(cluster, run, moves):
     answer = run("--cancel", "--reassignment-json-file", moves)
     assert answer.output.splitlines() == [
         "None of the specified partition reassignments are active.",
+        NO_MOVES,
         *CLEARED,
     ]
     answer = run("--cancel", "--reassignment-json-file", moves, "--json")
@@ -383,7 +386,7 @@ def test_controllers_take_moves_back_too(cluster, run, moves):
         "Current partition reassignments:\norders-1"
     )
     wish = ("--cancel", "--reassignment-json-file", moves, "--preserve-throttles")
-    said = "Successfully cancelled partition reassignment for: orders-1\n"
+    said = f"Successfully cancelled partition reassignment for: orders-1\n{NO_MOVES}\n"
     assert run(*wish, *CONTROLLER).output == said
     assert sent(cluster) == {("orders", 1): None}
 
