@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tidelog.client.cluster import TopicPartition
 from tidelog.client.fetch import fetch
@@ -26,9 +26,9 @@ PARTITIONS = 3
 SEGMENT_BYTES = 1 << 20
 """Small, so that the log rolls while one looks; Kafka's own default is 1 GiB."""
 TOPIC_CONFIGS = {"segment.bytes": str(SEGMENT_BYTES)}
-CHUNK = 1000
+CHUNK_MAX = 1000
 """Records between two looks at the screen."""
-UNACKNOWLEDGED_MAX = 20 * CHUNK
+UNACKNOWLEDGED_MAX = 20 * CHUNK_MAX
 """The node sets the pace, so that what is shown is the node's work and not a queue's."""
 POLL_SECONDS = 0.02
 BATCH_BYTES = 16 << 10
@@ -48,6 +48,26 @@ def reading(number: int) -> tuple[bytes, bytes]:
         f'"height_m": {number * 7919 % 1600 / 100}, "quality": "checked by two observers"}}'
     )
     return b"gauge-%d" % (number % GAUGES), value.encode()
+
+
+class Pace(NamedTuple):
+    """How many records are sent between two looks, and how many may be unacknowledged.
+
+    Of few records so few that the first third is acknowledged before the last are sent: then a
+    leader can die under load.
+    """
+
+    chunk: int
+    unacknowledged_max: int
+
+    @classmethod
+    def of(cls, count: int) -> Pace:
+        return cls(min(CHUNK_MAX, max(1, count // 10)), min(UNACKNOWLEDGED_MAX, count // 3))
+
+    def chunks(self, count: int) -> Iterator[range]:
+        """The numbers of the records."""
+        for first in range(0, count, self.chunk):
+            yield range(first, min(first + self.chunk, count))
 
 
 class Received:
@@ -83,7 +103,11 @@ class DemoClient(Protocol):
     name: str
 
     def create_topic(self, topic: str) -> None: ...
-    def produce(self, topic: str, count: int) -> Iterator[int]: ...
+
+    def produce(self, topic: str, count: int) -> Iterator[int]:
+        """Yields how many are acknowledged while others are on their way, and at the end."""
+        ...
+
     def consume(self, topic: str, received: Received, count: int) -> Iterator[int]: ...
 
 
@@ -122,15 +146,16 @@ class LibrdkafkaClient:
         own = {"enable.idempotence": True, "message.timeout.ms": SILENT_SECONDS_MAX * 1000}
         producer = Producer({**self._settings, **own})
         try:
-            for first in range(0, count, CHUNK):
-                for number in range(first, min(first + CHUNK, count)):
+            pace = Pace.of(count)
+            for chunk in pace.chunks(count):
+                for number in chunk:
                     key, value = reading(number)
                     producer.produce(topic, key=key, value=value, on_delivery=on_delivery)
-                producer.poll(0)
                 yield acknowledged
-                while len(producer) > UNACKNOWLEDGED_MAX:
-                    producer.poll(POLL_SECONDS)
+                producer.poll(0)
+                while len(producer) > pace.unacknowledged_max:
                     yield acknowledged
+                    producer.poll(POLL_SECONDS)
             while producer.flush(POLL_SECONDS):
                 yield acknowledged
             yield acknowledged
@@ -146,7 +171,7 @@ class LibrdkafkaClient:
         try:
             consumer.assign([Place(topic, index, 0) for index in range(PARTITIONS)])
             while received.records < count:
-                wanted = min(CHUNK, count - received.records)
+                wanted = min(CHUNK_MAX, count - received.records)
                 messages = consumer.consume(wanted, timeout=SILENT_SECONDS_MAX)
                 if not messages:
                     raise DemoFailed(f"only {received.records:,} of {count:,} came back")
@@ -185,21 +210,13 @@ class OwnClient:
             acknowledged += records
 
         producer = Producer(on_acknowledged=on_acknowledged)
-        builders = [BatchBuilder() for _ in range(PARTITIONS)]
-        for number in range(count):
-            key, value = reading(number)
-            index = partition_of_key(key, PARTITIONS)
-            builders[index].append(key, value, timestamp=time.time_ns() // 1_000_000)
-            if builders[index].records_size >= BATCH_BYTES:
-                batch = builders[index].build()
-                builders[index] = BatchBuilder()
-                self._client.run(producer.send, TopicPartition(topic, index), batch)
-            if number % CHUNK == 0:
-                yield acknowledged
-        for index, builder in enumerate(builders):
-            if builder.record_count:
-                batch = builder.build()
-                self._client.run(producer.send, TopicPartition(topic, index), batch)
+        pace = Pace.of(count)
+        for chunk in pace.chunks(count):
+            for partition, batch in _batches(topic, chunk):
+                self._client.run(producer.send, partition, batch)
+            yield acknowledged
+            if chunk.stop - acknowledged > pace.unacknowledged_max:
+                self._client.run(producer.flush)
         self._client.run(producer.flush)
         yield acknowledged
 
@@ -216,3 +233,17 @@ class OwnClient:
                 yield received.records
             if received.records == before:
                 raise DemoFailed(f"only {received.records:,} of {count:,} came back")
+
+
+def _batches(topic: str, numbers: range) -> Iterator[tuple[TopicPartition, bytearray]]:
+    builders = [BatchBuilder() for _ in range(PARTITIONS)]
+    for number in numbers:
+        key, value = reading(number)
+        index = partition_of_key(key, PARTITIONS)
+        builders[index].append(key, value, timestamp=time.time_ns() // 1_000_000)
+        if builders[index].records_size >= BATCH_BYTES:
+            yield TopicPartition(topic, index), builders[index].build()
+            builders[index] = BatchBuilder()
+    for index, builder in enumerate(builders):
+        if builder.record_count:
+            yield TopicPartition(topic, index), builder.build()
