@@ -81,6 +81,15 @@ def test_what_is_done_does_not_pile_up_behind_far_deadlines() -> None:
     assert purgatory.completed == [first]
 
 
+def test_who_comes_drops_what_is_done_so_that_no_tick_drops_hundreds() -> None:
+    purgatory = Purgatory(Alarm())
+    for deadline_ms in range(500, 500 + DONE_MAX):
+        delayed = Waiting(deadline_ms)
+        purgatory.add(delayed)
+        assert len(purgatory) <= 2
+        purgatory.complete(delayed, DONE)
+
+
 def test_tasks_run_in_the_order_of_their_times() -> None:
     ran: list[str] = []
     schedule = Schedule(Alarm())
