@@ -115,10 +115,13 @@ class Raft:
 
     # Leading.
 
-    def append(self, batch: bytearray, now: Now) -> Appended | ErrorCode:
+    def append(
+        self, batch: bytearray, now: Now, *, is_awaited: bool = True
+    ) -> Appended | ErrorCode:
         """One batch of the leader, which gets its offsets and epoch here. It is committed when
-        the high watermark is beyond it, if this node still leads the same epoch then."""
-        appended = self._leading.append(batch, now)
+        the high watermark is beyond it, if this node still leads the same epoch then. What nobody
+        awaits goes to followers with what comes next, or when their long polls end."""
+        appended = self._leading.append(batch, now, is_awaited=is_awaited)
         self._quorum.settle(now)
         return appended
 

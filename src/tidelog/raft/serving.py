@@ -1,7 +1,9 @@
 """What the leader gives to who fetches: records, the place where logs diverge, or a snapshot.
 
 A fetch that there is nothing new for waits, until something is appended or the high watermark
-moves: it is by the next answer that a follower learns of a commit (KIP-1166).
+moves: it is by the next answer that a follower learns of a commit (KIP-1166). What nobody awaits,
+as a NoOp, wakes no fetch: all nodes would write and flush it at once, and while they do so, twice
+a second, every record of a client waits.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Waiting(NamedTuple):
     asked: FetchPartition
     bytes_max: int
     high_watermark: Offset | None
-    """Of the leader, when it was looked at last."""
+    """As far as who asks knows it, or is told by an answer to come."""
     answer: Answer
 
 
@@ -52,7 +54,8 @@ class Serving:
         self._elections = elections
         self._waiting: list[Waiting] = []
         self._seen: tuple[object, ...] = ()
-        """Role, log end and high watermark when the long polls were looked at."""
+        """Role, and how far the log and its commit were awaited, when the long polls were looked
+        at."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -63,8 +66,7 @@ class Serving:
         if not self._waiting:
             return False
         quorum, role = self._quorum, self._quorum.role
-        mark = role.high_watermark if isinstance(role, Leader) else None
-        seen = role, quorum.log.log_end_offset, mark
+        seen = (role, *awaited(role)) if isinstance(role, Leader) else (role,)
         if seen == self._seen and now.monotonic_ms < self.next_deadline_ms:
             return False
         self._seen = seen
@@ -72,7 +74,7 @@ class Serving:
         for one in waiting:
             fetched = self._decide(one.asked, one.bytes_max)
             is_over = one.deadline_ms <= now.monotonic_ms
-            if is_over or is_news(fetched) or mark != one.high_watermark:
+            if is_over or self._is_news(fetched, one.asked.fetch_offset, one.high_watermark):
                 quorum.reply(one.answer, fetch_response(fetched, quorum.leader_view))
             else:
                 self._waiting.append(one)
@@ -96,13 +98,13 @@ class Serving:
             offset = asked.fetch_offset if fetched.snapshot_id is None else None
             self._leading.fetched(key, offset, now)
         mark = role.high_watermark if isinstance(role, Leader) else None
-        knows_less = mark is not None and asked.high_watermark < mark
+        known = mark if mark is None else min(mark, asked.high_watermark)
         may_wait = request.max_wait_ms > 0 and len(self._waiting) < WAITING_MAX
-        if is_news(fetched) or knows_less or not may_wait:
+        if not may_wait or self._is_news(fetched, asked.fetch_offset, known):
             quorum.reply(answer, fetch_response(fetched, quorum.leader_view))
         else:
             deadline_ms = now.monotonic_ms + request.max_wait_ms
-            self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, mark, answer))
+            self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, known, answer))
             self._seen = ()
         self._elections.heard(replica_id, now)
         quorum.settle(now)
@@ -129,6 +131,22 @@ class Serving:
             return good._replace(diverging=diverging)
         found = quorum.log.read(offset, quorum.log.log_end_offset, max(bytes_max, 0))
         return good if found is None else good._replace(records=found)
+
+    def _is_news(self, fetched: Fetched, offset: Offset, known: Offset | None) -> bool:
+        """Whether it is worth an answer at once to who has the log up to an offset, and knows a
+        high watermark: what nobody awaits is not."""
+        if (
+            fetched.error is not ErrorCode.NONE
+            or fetched.diverging is not None
+            or fetched.snapshot_id is not None
+        ):
+            return True
+        role = self._quorum.role
+        assert isinstance(role, Leader)
+        end, mark = awaited(role)
+        if mark is not None and (known is None or known < mark):
+            return True
+        return len(fetched.records) > 0 and offset < end
 
     def _snapshot_for(self, offset: Offset, epoch: int) -> SnapshotId | None:
         """The snapshot that a replica needs before it can go on with the log."""
@@ -193,14 +211,10 @@ class Serving:
         quorum.reply(answer, response)
 
 
-def is_news(fetched: Fetched) -> bool:
-    """Whether it is worth an answer at once."""
-    return (
-        fetched.error is not ErrorCode.NONE
-        or fetched.diverging is not None
-        or fetched.snapshot_id is not None
-        or len(fetched.records) > 0
-    )
+def awaited(role: Leader) -> tuple[Offset, Offset | None]:
+    """Up to where others should have the log, and know it to be committed, as soon as possible."""
+    end, mark = role.awaited_end_offset, role.high_watermark
+    return end, None if mark is None else min(mark, end)
 
 
 def end_offset_for(quorum: Quorum, epoch: int) -> tuple[int, Offset]:

@@ -150,7 +150,12 @@ class Metadata:
     # Writing.
 
     def append(
-        self, records: Sequence[Message], now: Now, then: Committed | None = None
+        self,
+        records: Sequence[Message],
+        now: Now,
+        then: Committed | None = None,
+        *,
+        is_awaited: bool = True,
     ) -> Slices[ErrorCode]:
         """By the active controller: all of them or none, as one batch. Nothing else may be
         appended before the last piece of this."""
@@ -179,21 +184,25 @@ class Metadata:
             return ErrorCode.NOT_CONTROLLER
         if base_offset != self.log.log_end_offset:
             # One decision at a time; but the quorum has noted other voters meanwhile.
-            return (yield from self.append(records, now, then))
+            return (yield from self.append(records, now, then, is_awaited=is_awaited))
         now = self._runtime.jobs.fresh(now)
         end_offset, batch = base_offset + len(written), builder.build()
-        # Noted before it is appended: a quorum of one may commit it in the same call.
-        before = self.latest
-        self.latest = image
         size = len(batch), now.wall_ms
         pending = Pending(base_offset, end_offset, image, written, then, *size)
+        return self._append_built(batch, pending, now, is_awaited)
+
+    def _append_built(
+        self, batch: bytearray, pending: Pending, now: Now, is_awaited: bool
+    ) -> ErrorCode:
+        # Noted before it is appended: a quorum of one may commit it in the same call.
+        before, self.latest = self.latest, pending.image
         self._pending.append(pending)
-        appended = self.raft.append(batch, now)
+        appended = self.raft.append(batch, now, is_awaited=is_awaited)
         if not isinstance(appended, ErrorCode):
             return ErrorCode.NONE
         if pending not in self._pending:
             # The leadership was lost on the way, and whoever waits has been told.
-            return appended if then is None else ErrorCode.NONE
+            return appended if pending.then is None else ErrorCode.NONE
         self._pending.remove(pending)
         self.latest = before
         return appended

@@ -106,6 +106,39 @@ def test_56_an_idle_fetch_waits_half_a_second():
     assert all(partition.records is not None for _, _, partition in fetches.answers)
 
 
+def test_what_nobody_awaits_comes_with_the_end_of_a_long_poll():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.run(2000)
+    fetches = Fetches(world)
+    world.run(3000)
+    idle_count = len(fetches.answers)
+    offset = leader.append("quiet", is_awaited=False)
+    assert offset is not None
+    start_ms = world.time_ms
+    world.run_until(lambda: all(n.raft.high_watermark > offset for n in world.nodes.values()))
+    assert 500 < world.time_ms - start_ms < 1100  # to get it, and to hear of its commit
+    fetches.answers.clear()
+    for _ in range(6):
+        leader.append("quiet", is_awaited=False)
+        world.run(500)
+    assert len(fetches.answers) <= idle_count + 3  # they cost no answer
+
+
+def test_what_is_awaited_takes_along_what_was_not():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.run(2000)
+    leader.append("quiet", is_awaited=False)
+    world.run(10)
+    start_ms = world.time_ms
+    offset = leader.append("news")
+    assert offset is not None
+    world.run_until(lambda: all(n.raft.high_watermark > offset for n in world.nodes.values()))
+    assert world.time_ms - start_ms < 60
+    assert all(texts(node) == texts(leader) for node in world.nodes.values())
+
+
 def test_a_leader_that_has_committed_nothing_knows_no_high_watermark():
     world = started(static_world([1, 2, 3]))
     fetches = Fetches(world)

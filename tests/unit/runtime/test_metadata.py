@@ -246,7 +246,7 @@ def test_who_loses_the_leadership_while_it_appends_is_told_once(monkeypatch: pyt
     active = world.begun()
     raft = active.raft
 
-    def append(batch: bytearray, now: Now) -> ErrorCode:
+    def append(batch: bytearray, now: Now, *, is_awaited: bool) -> ErrorCode:
         raft.resign(now)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
