@@ -119,8 +119,8 @@ class Raft:
         self, batch: bytearray, now: Now, *, is_awaited: bool = True
     ) -> Appended | ErrorCode:
         """One batch of the leader, which gets its offsets and epoch here. It is committed when
-        the high watermark is beyond it, if this node still leads the same epoch then. What nobody
-        awaits goes to followers with what comes next, or when their long polls end."""
+        the high watermark is beyond it, if this node still leads the same epoch then. Of the commit
+        of what nobody awaits followers hear with what comes next."""
         appended = self._leading.append(batch, now, is_awaited=is_awaited)
         self._quorum.settle(now)
         return appended

@@ -151,7 +151,7 @@ class Leader:
         self.high_watermark: Offset | None = None
         """Unknown until a record of this epoch is committed."""
         self.awaited_end_offset = start_offset
-        """Up to there followers hear of records, and of their commit, as soon as possible."""
+        """Where the last record ends whose commit somebody waits for."""
         self.replicas = Replicas()
         self.fetched: dict[int, None] = {}
         """Voters that were heard of since the last majority of them."""
@@ -163,6 +163,12 @@ class Leader:
         self.change: VoterChange | None = None
         self.updates: dict[int, Voter] = {}
         """How voters of a static quorum describe themselves, for when it becomes dynamic."""
+
+    @property
+    def awaited_high_watermark(self) -> Offset | None:
+        """As far as anybody waits for it."""
+        mark = self.high_watermark
+        return None if mark is None else min(mark, self.awaited_end_offset)
 
 
 class Resigned:

@@ -1,9 +1,9 @@
 """What the leader gives to who fetches: records, the place where logs diverge, or a snapshot.
 
 A fetch that there is nothing new for waits, until something is appended or the high watermark
-moves: it is by the next answer that a follower learns of a commit (KIP-1166). What nobody awaits,
-as a NoOp, wakes no fetch: all nodes would write and flush it at once, and while they do so, twice
-a second, every record of a client waits.
+moves: it is by the next answer that a follower learns of a commit (KIP-1166). That of a record
+which nobody awaits, as a NoOp, is told with what comes next: twice a second all nodes would be
+busy with it, and every record of a client would wait.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnap
 
 WAITING_MAX = 10_000
 """Long polls; beyond that a fetch is answered at once."""
+WAIT_MS_MAX = 5000
+"""Of a long poll, whatever is asked for: who is gone is forgotten by then."""
 
 
 class Waiting(NamedTuple):
@@ -54,8 +56,8 @@ class Serving:
         self._elections = elections
         self._waiting: list[Waiting] = []
         self._seen: tuple[object, ...] = ()
-        """Role, and how far the log and its commit were awaited, when the long polls were looked
-        at."""
+        """Role, log end and the high watermark as far as it is awaited, when the long polls were
+        looked at."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -66,7 +68,8 @@ class Serving:
         if not self._waiting:
             return False
         quorum, role = self._quorum, self._quorum.role
-        seen = (role, *awaited(role)) if isinstance(role, Leader) else (role,)
+        mark = role.awaited_high_watermark if isinstance(role, Leader) else None
+        seen = role, quorum.log.log_end_offset, mark
         if seen == self._seen and now.monotonic_ms < self.next_deadline_ms:
             return False
         self._seen = seen
@@ -74,7 +77,7 @@ class Serving:
         for one in waiting:
             fetched = self._decide(one.asked, one.bytes_max)
             is_over = one.deadline_ms <= now.monotonic_ms
-            if is_over or self._is_news(fetched, one.asked.fetch_offset, one.high_watermark):
+            if is_over or is_news(fetched) or is_beyond(mark, one.high_watermark):
                 quorum.reply(one.answer, fetch_response(fetched, quorum.leader_view))
             else:
                 self._waiting.append(one)
@@ -98,14 +101,15 @@ class Serving:
             offset = asked.fetch_offset if fetched.snapshot_id is None else None
             self._leading.fetched(key, offset, now)
         mark = role.high_watermark if isinstance(role, Leader) else None
-        known = mark if mark is None else min(mark, asked.high_watermark)
+        # Who does not say what it knows, as Kafka before 4.1, is told of what comes from now on.
+        known = None if mark is None else min(mark, asked.high_watermark)
+        awaited = role.awaited_high_watermark if isinstance(role, Leader) else None
         may_wait = request.max_wait_ms > 0 and len(self._waiting) < WAITING_MAX
-        if not may_wait or self._is_news(fetched, asked.fetch_offset, known):
+        if not may_wait or is_news(fetched) or is_beyond(awaited, known):
             quorum.reply(answer, fetch_response(fetched, quorum.leader_view))
         else:
-            deadline_ms = now.monotonic_ms + request.max_wait_ms
+            deadline_ms = now.monotonic_ms + min(request.max_wait_ms, WAIT_MS_MAX)
             self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, known, answer))
-            self._seen = ()
         self._elections.heard(replica_id, now)
         quorum.settle(now)
 
@@ -131,22 +135,6 @@ class Serving:
             return good._replace(diverging=diverging)
         found = quorum.log.read(offset, quorum.log.log_end_offset, max(bytes_max, 0))
         return good if found is None else good._replace(records=found)
-
-    def _is_news(self, fetched: Fetched, offset: Offset, known: Offset | None) -> bool:
-        """Whether it is worth an answer at once to who has the log up to an offset, and knows a
-        high watermark: what nobody awaits is not."""
-        if (
-            fetched.error is not ErrorCode.NONE
-            or fetched.diverging is not None
-            or fetched.snapshot_id is not None
-        ):
-            return True
-        role = self._quorum.role
-        assert isinstance(role, Leader)
-        end, mark = awaited(role)
-        if mark is not None and (known is None or known < mark):
-            return True
-        return len(fetched.records) > 0 and offset < end
 
     def _snapshot_for(self, offset: Offset, epoch: int) -> SnapshotId | None:
         """The snapshot that a replica needs before it can go on with the log."""
@@ -211,10 +199,18 @@ class Serving:
         quorum.reply(answer, response)
 
 
-def awaited(role: Leader) -> tuple[Offset, Offset | None]:
-    """Up to where others should have the log, and know it to be committed, as soon as possible."""
-    end, mark = role.awaited_end_offset, role.high_watermark
-    return end, None if mark is None else min(mark, end)
+def is_news(fetched: Fetched) -> bool:
+    """Whether it is worth an answer at once."""
+    return (
+        fetched.error is not ErrorCode.NONE
+        or fetched.diverging is not None
+        or fetched.snapshot_id is not None
+        or len(fetched.records) > 0
+    )
+
+
+def is_beyond(mark: Offset | None, known: Offset | None) -> bool:
+    return mark is not None and (known is None or known < mark)
 
 
 def end_offset_for(quorum: Quorum, epoch: int) -> tuple[int, Offset]:

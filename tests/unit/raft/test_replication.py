@@ -13,6 +13,7 @@ from tidelog.env import DiskFull
 from tidelog.errors import ErrorCode
 from tidelog.raft.election_state import ElectionState
 from tidelog.raft.messages import fetch_request
+from tidelog.raft.serving import WAIT_MS_MAX
 from tidelog.raft.types import ReplicaKey
 from tidelog.raft.validation import only_partition
 from tidelog.types import METADATA_TOPIC_ID
@@ -106,23 +107,88 @@ def test_56_an_idle_fetch_waits_half_a_second():
     assert all(partition.records is not None for _, _, partition in fetches.answers)
 
 
-def test_what_nobody_awaits_comes_with_the_end_of_a_long_poll():
+def test_what_nobody_awaits_is_on_all_logs_at_once_and_its_commit_is_told_later():
     world = started(static_world([1, 2, 3], observers=(7,)))
     leader = world.elected()
     world.run(2000)
-    fetches = Fetches(world)
-    world.run(3000)
-    idle_count = len(fetches.answers)
     offset = leader.append("quiet", is_awaited=False)
     assert offset is not None
+    world.run(60)
+    assert all(texts(node) == texts(leader) for node in world.nodes.values())
+    assert leader.raft.high_watermark == offset + 1
+    assert all(n.raft.high_watermark <= offset for n in world.nodes.values() if n is not leader)
+    world.run(600)
+    assert all(n.raft.high_watermark == offset + 1 for n in world.nodes.values())
+
+
+def test_what_nobody_awaits_costs_an_answer_where_others_cost_two():
+    def answers(*, is_awaited: bool) -> int:
+        world = started(static_world([1, 2, 3]))
+        leader = world.elected()
+        world.run(2000)
+        fetches = Fetches(world)
+        for _ in range(20):
+            leader.append("record", is_awaited=is_awaited)
+            world.run(400)
+        return len(fetches.answers)
+
+    assert answers(is_awaited=True) >= 2 * 20 * 2
+    assert answers(is_awaited=False) <= 20 * 2 + 2
+
+
+OLD_CLIENT: int = (1 << 63) - 1
+"""The high watermark that who asks in a version before 18 seems to know."""
+
+
+def poll(leader: Node, high_watermark: int, max_wait_ms: int = 500) -> list[Any]:
+    """An observer asks for what comes behind the leader's log: the answer, as soon as there is
+    one."""
+    raft, answers = leader.raft, []
+    last = raft.epoch, raft.log.log_end_offset
+    key = ReplicaKey(8, directory(8))
+    request = fetch_request(CLUSTER_ID, key, raft.epoch, last, high_watermark, 1 << 20)
+    leader.handle(
+        request.replace(max_wait_ms=max_wait_ms),
+        lambda response: answers.append(only_partition(response)),
+    )
+    return answers
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_an_append_ends_a_long_poll_that_has_just_begun(is_awaited):
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    answers = poll(leader, leader.raft.high_watermark)
+    assert answers == []
+    leader.append("news", is_awaited=is_awaited)
+    assert len(answers[0].records) > 0
+
+
+@pytest.mark.parametrize("known", ["all", "nothing is said of it"])
+def test_a_commit_alone_ends_a_long_poll(known):
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    offset = leader.append("news")
+    high_watermark = leader.raft.high_watermark if known == "all" else OLD_CLIENT
+    answers = poll(leader, high_watermark)
+    assert answers == [], "it is not committed yet"
     start_ms = world.time_ms
-    world.run_until(lambda: all(n.raft.high_watermark > offset for n in world.nodes.values()))
-    assert 500 < world.time_ms - start_ms < 1100  # to get it, and to hear of its commit
-    fetches.answers.clear()
-    for _ in range(6):
-        leader.append("quiet", is_awaited=False)
-        world.run(500)
-    assert len(fetches.answers) <= idle_count + 3  # they cost no answer
+    world.run_until(lambda: bool(answers))
+    assert (answers[0].high_watermark, len(answers[0].records)) == (offset + 1, 0)
+    assert world.time_ms - start_ms < 60
+
+
+def test_a_long_poll_ends_whatever_is_asked_for():
+    world = started(static_world([1]))
+    leader = world.elected()
+    world.run(2000)
+    answers = poll(leader, leader.raft.high_watermark, (1 << 31) - 1)
+    world.run(WAIT_MS_MAX - 100)
+    assert answers == []
+    world.run(200)
+    assert len(answers) == 1
 
 
 def test_what_is_awaited_takes_along_what_was_not():
