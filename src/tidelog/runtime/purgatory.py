@@ -117,8 +117,9 @@ class Purgatory:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When expire has something to do again. What is done is dropped on the way."""
-        self._drop_done(len(self._deadlines))
+        """When expire has something to do again; earlier where much is done that is dropped on the
+        way, a step's worth at a time."""
+        self._drop_done(EXPIRED_A_STEP_MAX)
         return self._deadlines[0][0] if self._deadlines else None
 
     def _drop_done(self, count_max: int) -> None:
