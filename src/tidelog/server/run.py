@@ -20,6 +20,7 @@ from tidelog.disk import RealDisk
 from tidelog.loading import CannotLoad, load_node, stop_node
 from tidelog.server.admission import Admission, Refused
 from tidelog.server.connection import Connection
+from tidelog.server.scheduling import shorten_slices
 from tidelog.server.shell import Shell, now
 
 log = logging.getLogger("tidelog.server")
@@ -47,6 +48,7 @@ def run(config: BrokerConfig, cluster_id: str | None = None) -> int:
         format="%(asctime)s %(levelname)-7s %(name)s %(message)s",
     )
     _raise_file_limit()
+    shorten_slices()
     try:
         return uvloop.run(_serve(config, cluster_id))
     except CannotLoad as error:
