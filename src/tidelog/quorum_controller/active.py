@@ -121,9 +121,7 @@ class Active:
 
         def turn() -> Slices[None]:
             if term == self._term:
-                error = yield from controller.metadata.append(
-                    [NoOpRecord()], now, committed, is_awaited=False
-                )
+                error = yield from controller.metadata.append([NoOpRecord()], now, committed)
                 if error is not ErrorCode.NONE:
                     committed(error, now)
 

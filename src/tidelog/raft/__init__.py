@@ -25,9 +25,8 @@ long poll. Answers to Fetch and FetchSnapshot carry their records as a `FileSlic
 tells of a vote or a role leaves before quorum-state is durable.
 
 What it tells: `leader_id` (-1 if unknown), `leader_address`, `epoch`, `is_leader`, `is_voter`,
-`high_watermark`, `voters`, `role_name`. The leader appends with `raft.append(batch, now)`, of whose
-commit followers hear at once if it `is_awaited`; a stop begins with `raft.resign(now)`, which hands
-over to the voter that has most.
+`high_watermark`, `voters`, `role_name`. The leader appends with `raft.append(batch, now)`; a
+stop begins with `raft.resign(now)`, which hands over to the voter that has most.
 
 On top of it `runtime/metadata.py` keeps the images: committed on every node, latest on the active
 controller. `snapshot_writer.py` takes snapshots of them. Whoever listens begins with

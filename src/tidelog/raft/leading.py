@@ -81,17 +81,11 @@ class Leading:
 
     # Appending.
 
-    def append(
-        self, batch: bytearray, now: Now, *, is_awaited: bool = True
-    ) -> Appended | ErrorCode:
+    def append(self, batch: bytearray, now: Now) -> Appended | ErrorCode:
         """One batch, which gets the next offsets and this epoch."""
-        quorum, role = self._quorum, self._quorum.role
-        if not isinstance(role, Leader):
+        if not isinstance(self._quorum.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        appended = quorum.log.append_built(batch, quorum.epoch, now)
-        if is_awaited:
-            role.awaited_end_offset = quorum.log.log_end_offset
-        return appended
+        return self._quorum.log.append_built(batch, self._quorum.epoch, now)
 
     def append_control(self, records: list[Message], now: Now) -> Appended | ErrorCode:
         """The quorum's own records; voters among them count at once."""

@@ -115,13 +115,10 @@ class Raft:
 
     # Leading.
 
-    def append(
-        self, batch: bytearray, now: Now, *, is_awaited: bool = True
-    ) -> Appended | ErrorCode:
+    def append(self, batch: bytearray, now: Now) -> Appended | ErrorCode:
         """One batch of the leader, which gets its offsets and epoch here. It is committed when
-        the high watermark is beyond it, if this node still leads the same epoch then. Of the commit
-        of what nobody awaits followers hear with what comes next."""
-        appended = self._leading.append(batch, now, is_awaited=is_awaited)
+        the high watermark is beyond it, if this node still leads the same epoch then."""
+        appended = self._leading.append(batch, now)
         self._quorum.settle(now)
         return appended
 

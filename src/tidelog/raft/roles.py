@@ -132,7 +132,6 @@ class Leader:
     """Begins with its epoch's first record."""
 
     __slots__ = (
-        "awaited_end_offset",
         "begin",
         "change",
         "check_deadline_ms",
@@ -150,8 +149,6 @@ class Leader:
         self.start_offset = start_offset
         self.high_watermark: Offset | None = None
         """Unknown until a record of this epoch is committed."""
-        self.awaited_end_offset = start_offset
-        """Where the last record ends whose commit somebody waits for."""
         self.replicas = Replicas()
         self.fetched: dict[int, None] = {}
         """Voters that were heard of since the last majority of them."""
@@ -163,12 +160,6 @@ class Leader:
         self.change: VoterChange | None = None
         self.updates: dict[int, Voter] = {}
         """How voters of a static quorum describe themselves, for when it becomes dynamic."""
-
-    @property
-    def awaited_high_watermark(self) -> Offset | None:
-        """As far as anybody waits for it."""
-        mark = self.high_watermark
-        return None if mark is None else min(mark, self.awaited_end_offset)
 
 
 class Resigned:

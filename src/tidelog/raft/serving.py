@@ -1,9 +1,7 @@
 """What the leader gives to who fetches: records, the place where logs diverge, or a snapshot.
 
 A fetch that there is nothing new for waits, until something is appended or the high watermark
-moves: it is by the next answer that a follower learns of a commit (KIP-1166). That of a record
-which nobody awaits, as a NoOp, is told with what comes next: twice a second all nodes would be
-busy with it, and every record of a client would wait.
+moves: it is by the next answer that a follower learns of a commit (KIP-1166).
 """
 
 from __future__ import annotations
@@ -56,8 +54,7 @@ class Serving:
         self._elections = elections
         self._waiting: list[Waiting] = []
         self._seen: tuple[object, ...] = ()
-        """Role, log end and the high watermark as far as it is awaited, when the long polls were
-        looked at."""
+        """Role, log end and high watermark when the long polls were looked at."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -68,7 +65,7 @@ class Serving:
         if not self._waiting:
             return False
         quorum, role = self._quorum, self._quorum.role
-        mark = role.awaited_high_watermark if isinstance(role, Leader) else None
+        mark = role.high_watermark if isinstance(role, Leader) else None
         seen = role, quorum.log.log_end_offset, mark
         if seen == self._seen and now.monotonic_ms < self.next_deadline_ms:
             return False
@@ -103,9 +100,8 @@ class Serving:
         mark = role.high_watermark if isinstance(role, Leader) else None
         # Who does not say what it knows, as Kafka before 4.1, is told of what comes from now on.
         known = None if mark is None else min(mark, asked.high_watermark)
-        awaited = role.awaited_high_watermark if isinstance(role, Leader) else None
         may_wait = request.max_wait_ms > 0 and len(self._waiting) < WAITING_MAX
-        if not may_wait or is_news(fetched) or is_beyond(awaited, known):
+        if not may_wait or is_news(fetched) or is_beyond(mark, known):
             quorum.reply(answer, fetch_response(fetched, quorum.leader_view))
         else:
             deadline_ms = now.monotonic_ms + min(request.max_wait_ms, WAIT_MS_MAX)

@@ -122,8 +122,7 @@ class Life:
         for node in self.world.nodes.values():
             if node.is_up and node.raft.is_leader:
                 for _ in range(self.rng.randint(1, 3)):
-                    text = f"{node.id} {self.rng.random()}"
-                    offset = node.append(text, is_awaited=self.rng.random() < 0.8)
+                    offset = node.append(f"{node.id} {self.rng.random()}")
                     self.counts["append"] += offset is not None
 
     def _snapshot(self) -> None:

@@ -107,35 +107,6 @@ def test_56_an_idle_fetch_waits_half_a_second():
     assert all(partition.records is not None for _, _, partition in fetches.answers)
 
 
-def test_what_nobody_awaits_is_on_all_logs_at_once_and_its_commit_is_told_later():
-    world = started(static_world([1, 2, 3], observers=(7,)))
-    leader = world.elected()
-    world.run(2000)
-    offset = leader.append("quiet", is_awaited=False)
-    assert offset is not None
-    world.run(60)
-    assert all(texts(node) == texts(leader) for node in world.nodes.values())
-    assert leader.raft.high_watermark == offset + 1
-    assert all(n.raft.high_watermark <= offset for n in world.nodes.values() if n is not leader)
-    world.run(600)
-    assert all(n.raft.high_watermark == offset + 1 for n in world.nodes.values())
-
-
-def test_what_nobody_awaits_costs_an_answer_where_others_cost_two():
-    def answers(*, is_awaited: bool) -> int:
-        world = started(static_world([1, 2, 3]))
-        leader = world.elected()
-        world.run(2000)
-        fetches = Fetches(world)
-        for _ in range(20):
-            leader.append("record", is_awaited=is_awaited)
-            world.run(400)
-        return len(fetches.answers)
-
-    assert answers(is_awaited=True) >= 2 * 20 * 2
-    assert answers(is_awaited=False) <= 20 * 2 + 2
-
-
 OLD_CLIENT: int = (1 << 63) - 1
 """The high watermark that who asks in a version before 18 seems to know."""
 
@@ -154,14 +125,13 @@ def poll(leader: Node, high_watermark: int, max_wait_ms: int = 500) -> list[Any]
     return answers
 
 
-@pytest.mark.parametrize("is_awaited", [True, False])
-def test_an_append_ends_a_long_poll_that_has_just_begun(is_awaited):
+def test_an_append_ends_a_long_poll_that_has_just_begun():
     world = started(static_world([1, 2, 3]))
     leader = world.elected()
     world.run(2000)
     answers = poll(leader, leader.raft.high_watermark)
     assert answers == []
-    leader.append("news", is_awaited=is_awaited)
+    leader.append("news")
     assert len(answers[0].records) > 0
 
 
@@ -189,20 +159,6 @@ def test_a_long_poll_ends_whatever_is_asked_for():
     assert answers == []
     world.run(200)
     assert len(answers) == 1
-
-
-def test_what_is_awaited_takes_along_what_was_not():
-    world = started(static_world([1, 2, 3], observers=(7,)))
-    leader = world.elected()
-    world.run(2000)
-    leader.append("quiet", is_awaited=False)
-    world.run(10)
-    start_ms = world.time_ms
-    offset = leader.append("news")
-    assert offset is not None
-    world.run_until(lambda: all(n.raft.high_watermark > offset for n in world.nodes.values()))
-    assert world.time_ms - start_ms < 60
-    assert all(texts(node) == texts(leader) for node in world.nodes.values())
 
 
 def test_a_leader_that_has_committed_nothing_knows_no_high_watermark():
