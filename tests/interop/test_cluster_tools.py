@@ -130,6 +130,10 @@ def test_topic_command_finds_partitions_in_trouble(
         # Apache's tool has no order of topics.
         assert sorted(ours("topics", "--describe", flag).splitlines()) == sorted(found.splitlines())
     overrides = ("--describe", "--topics-with-overrides")
+    for flag in in_trouble:
+        said = f'Option "[{flag[2:]}]" can\'t be used with option "[topics-with-overrides]"'
+        assert said in tool("TopicCommand", *overrides, flag, check=False)
+        assert ran("topics", *overrides, flag).returncode == 2
     found = tool("TopicCommand", *overrides)
     assert f"Topic: {strict}\t" in found
     assert sorted(ours("topics", *overrides).splitlines()) == sorted(found.splitlines())

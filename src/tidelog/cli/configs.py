@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidelog.cli.connect import Connection, connected, connection_options
-from tidelog.cli.properties import parse_properties
+from tidelog.cli.properties import read_properties
 
 if TYPE_CHECKING:
     from tidelog.client import Client
@@ -90,7 +90,7 @@ def _resource(entity_type: str, name: str) -> Resource:
 def _changes(add: str | None, file: Path | None, delete: str | None) -> list[Change]:
     from tidelog.client.configs import Change, ConfigOperation
 
-    added = parse_properties(file.read_text("utf-8")) if file is not None else {}
+    added = read_properties(file) if file is not None else {}
     added |= parse_configs(add or "")
     deleted = [name.strip() for name in (delete or "").split(",") if name.strip()]
     if not added and not deleted:

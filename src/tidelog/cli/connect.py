@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tidelog.cli.properties import parse_assignments, parse_properties
+from tidelog.cli.properties import parse_assignments, read_properties
 
 if TYPE_CHECKING:
     from tidelog.client import Client, ClientError
@@ -80,7 +80,7 @@ def connection_options(function: Callable[..., None]) -> Callable[..., None]:
         command_config = command_config or deprecated_config
         properties = {}
         if command_config is not None:
-            properties = parse_properties(command_config.read_text("utf-8"))
+            properties = read_properties(command_config)
         properties |= parse_assignments(command_property)
         function(connection=Connection(bootstrap_server, properties), **options)
 

@@ -39,7 +39,7 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
     moves = _moves(client)
     if wanted.topics_with_overrides:
         topics = [topic for topic in topics if config_text(configs[topic.name])]
-    if wanted.is_filtered:
+    if wanted.partition_filters:
         topics = [_filtered(topic, wanted, configs[topic.name], moves) for topic in topics]
         topics = [topic for topic in topics if topic.partitions]
     if wanted.json:
@@ -47,7 +47,7 @@ def describe(client: Client, wanted: Wanted, names: list[str]) -> None:
         click.echo(json.dumps(shown, indent=2))
     else:
         for topic in topics:
-            if not wanted.is_filtered:
+            if not wanted.partition_filters:
                 click.echo(topic_line(topic, configs[topic.name], moves))
             if not wanted.topics_with_overrides:
                 for partition in topic.partitions:

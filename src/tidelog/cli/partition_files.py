@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,44 +28,43 @@ class Malformed(Exception):
     """What is wrong with a file, after its name."""
 
 
-def read(path: Path) -> Any:
-    """The JSON in a file; one line ends the command if there is none."""
+@contextmanager
+def _content(path: Path) -> Iterator[Any]:
+    """The JSON in a file; what is wrong with it, or found to be, ends the command with one line."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        yield json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise click.ClickException(f"{path} is not JSON: {error}") from None
+    except RecursionError:  # of the parser, or of who shows what it found
+        raise click.ClickException(f"{path} is nested too deeply") from None
+    except Malformed as error:
+        raise click.ClickException(f"{path}: {error}") from None
 
 
 def read_partitions(path: Path) -> list[TopicPartition]:
     """`{"partitions": [{"topic": "t", "partition": 0}]}`"""
-    try:
-        found = [_partition(item) for item in _listed(read(path), "partitions")]
+    with _content(path) as content:
+        found = [_partition(item) for item in _listed(content, "partitions")]
         _require_different(found)
-    except Malformed as error:
-        raise click.ClickException(f"{path}: {error}") from None
     return found
 
 
 def read_topics(path: Path) -> list[str]:
     """`{"version": 1, "topics": [{"topic": "t"}]}`"""
-    try:
-        topics = [_field(item, "topic", str) for item in _listed(read(path), "topics")]
-    except Malformed as error:
-        raise click.ClickException(f"{path}: {error}") from None
+    with _content(path) as content:
+        topics = [_field(item, "topic", str) for item in _listed(content, "topics")]
     return list(dict.fromkeys(topics))
 
 
 def read_placements(path: Path) -> list[Placement]:
     """`{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}`"""
-    try:
-        found = [_placement(item) for item in _listed(read(path), "partitions")]
+    with _content(path) as content:
+        found = [_placement(item) for item in _listed(content, "partitions")]
         if not found:
             raise Malformed("Partition reassignment list cannot be empty")
         _require_different([one.partition for one in found])
-    except Malformed as error:
-        raise click.ClickException(f"{path}: {error}") from None
     return sorted(found)
 
 
@@ -114,7 +115,7 @@ def _placement(item: Any) -> Placement:
             "Partition replica lists may not contain duplicate entries:"
             f" {partition} contains multiple entries for {','.join(map(str, twice))}"
         )
-    directories = item.get("log_dirs", [])
+    directories = _field(item, "log_dirs", list) if "log_dirs" in item else []
     if len(directories) not in (0, len(replicas)):
         raise Malformed(
             f"Size of replicas list {list(replicas)} is different from size of log dirs list"

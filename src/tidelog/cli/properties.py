@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,10 +13,24 @@ if TYPE_CHECKING:
 
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 BLANKS = " \t\f"
+HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The properties of a file; one line that names it ends the command if it cannot be read."""
+    try:
+        return parse_properties(path.read_text("utf-8"))
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path} is not UTF-8: {error}") from None
+    except ValueError as error:
+        raise click.ClickException(f"{path}: {error}") from None
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values; of a name that comes twice the last value."""
+    """Names and values; of a name that comes twice the last value. ValueError if a \\u lacks its
+    digits."""
     return dict(_pair(line) for line in _logical_lines(text.splitlines()))
 
 
@@ -76,10 +91,15 @@ def _unescape(text: str) -> str:
             letter = text[position]
             position += 1
             if letter == "u":
-                digits = text[position : position + 4]
-                letter = chr(int(digits, 16))
+                letter = _letter(text[position : position + 4])
                 position += 4
             else:
                 letter = ESCAPES.get(letter, letter)
         plain.append(letter)
     return "".join(plain)
+
+
+def _letter(digits: str) -> str:
+    if len(digits) < 4 or not HEXADECIMAL.issuperset(digits):
+        raise ValueError(f"want four hexadecimal digits behind \\u, not {digits!r}")
+    return chr(int(digits, 16))

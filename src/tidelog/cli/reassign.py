@@ -17,6 +17,7 @@ ONLY_WITH = {
     "preserve_throttles": ("verify", "cancel"),
     "timeout": ("execute", "cancel"),
 }
+TIMEOUT_MS_MAX = 2**31 - 1
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -87,7 +88,7 @@ class Wanted(NamedTuple):
 @click.option(
     "--timeout",
     metavar="MS",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, TIMEOUT_MS_MAX),
     help="With --execute and --cancel: how long to wait until it has begun.",
 )
 @click.option("--json", is_flag=True, help="Print JSON, for scripts.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.properties import parse_assignments, parse_properties, warn_of_unused
+from tidelog.cli.properties import parse_assignments, read_properties, warn_of_unused
 
 if TYPE_CHECKING:
     from tidelog.config.broker import BrokerConfig
@@ -46,10 +46,8 @@ def configure(path: Path, override: tuple[str, ...]) -> BrokerConfig:
     from tidelog.config.broker import BrokerConfig
     from tidelog.config.definition import InvalidConfig
 
+    given = read_properties(path) | parse_assignments(override)
     try:
-        given = parse_properties(path.read_text("utf-8")) | parse_assignments(override)
         return BrokerConfig.from_properties(given, host_name=socket.gethostname())
     except InvalidConfig as error:
         raise click.ClickException(f"{path}: {error}") from None
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None

@@ -31,6 +31,12 @@ ONLY_WITH = {
     "partition_size_limit_per_response": ("describe",),
 }
 """As with Kafka's tool: a filter that is ignored would show, or delete, what was not meant."""
+PARTITION_FILTERS = (
+    "under_replicated_partitions",
+    "unavailable_partitions",
+    "under_min_isr_partitions",
+    "at_min_isr_partitions",
+)
 
 
 class Wanted(NamedTuple):
@@ -54,14 +60,9 @@ class Wanted(NamedTuple):
     json: bool
 
     @property
-    def is_filtered(self) -> bool:
-        """Whether partitions are looked for, rather than topics described."""
-        return (
-            self.under_replicated_partitions
-            or self.unavailable_partitions
-            or self.under_min_isr_partitions
-            or self.at_min_isr_partitions
-        )
+    def partition_filters(self) -> tuple[str, ...]:
+        """What partitions are looked for, if topics are not described whole."""
+        return tuple(name for name in PARTITION_FILTERS if getattr(self, name))
 
 
 @click.command("topics")
@@ -176,6 +177,10 @@ def _check(action: str, wanted: Wanted) -> None:
         if getattr(wanted, name) not in (None, False) and action not in actions:
             listed = " or ".join(f"--{one}" for one in actions)
             raise click.UsageError(f"--{name.replace('_', '-')} goes with {listed}")
+    if wanted.topics_with_overrides and wanted.partition_filters:
+        # One shows topics without partitions, the other partitions without topics: both, nothing.
+        name = wanted.partition_filters[0].replace("_", "-")
+        raise click.UsageError(f"--{name} cannot be used with --topics-with-overrides")
     counts = (wanted.partitions, wanted.replication_factor)
     if action == "create" and wanted.replica_assignment and counts != (None, None):
         raise click.UsageError(

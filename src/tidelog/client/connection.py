@@ -7,6 +7,7 @@ spoken in the highest version that both sides have.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ from tidelog.client.errors import (
     Address,
     BrokerError,
     ConnectionFailed,
+    DoesNotFit,
     TooManyRequests,
     UnsupportedByBroker,
 )
 from tidelog.client.frames import AnswerFrames
+from tidelog.client.misfit import misfit
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import APIS, ApiKey, response_class
 from tidelog.wire.codec import UnsupportedVersion, decode, decoder
@@ -166,6 +169,11 @@ class BrokerConnection:
             parts = encode_request(request, version, correlation_id, self.client_id)
         except (EncodeError, UnsupportedVersion) as error:
             raise UnsupportedByBroker(f"{self.address}: {APIS[key].name} {error}") from None
+        except struct.error:
+            said = misfit(request, version)
+            if said is None:  # not a number of the user's: a mistake in the program
+                raise
+            raise DoesNotFit(f"{APIS[key].name}: {said}") from None
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         self._outgoing += parts
         if expects_answer:

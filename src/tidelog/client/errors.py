@@ -83,6 +83,10 @@ class UnsupportedByBroker(ClientError):
     """The broker is too old (or the client is) for what was asked."""
 
 
+class DoesNotFit(ClientError):
+    """A number is too large, or too small, for its field in Kafka's protocol."""
+
+
 class UnknownBroker(ClientError):
     """The cluster has no broker of this id."""
 

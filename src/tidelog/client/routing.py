@@ -6,7 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from tidelog.client.cluster import Cluster, TopicPartition, topic_errors
-from tidelog.client.errors import Address, BrokerError, ClientError, TimedOut, UnsupportedByBroker
+from tidelog.client.errors import (
+    Address,
+    BrokerError,
+    ClientError,
+    DoesNotFit,
+    TimedOut,
+    UnsupportedByBroker,
+)
 from tidelog.client.steps import Ask, Pause, Steps, exchange
 from tidelog.errors import ErrorCode
 from tidelog.types import ZERO_UUID
@@ -83,7 +90,7 @@ def ask_any(cluster: Cluster, request: M, answer: type[R], attempts: Attempts) -
             reply = yield from ask_one(cluster, address, request, answer, attempts)
             if not isinstance(reply, ClientError):
                 return reply
-            if failure is None or isinstance(reply, UnsupportedByBroker):
+            if failure is None or isinstance(reply, UnsupportedByBroker | DoesNotFit):
                 failure = reply
         assert failure is not None
         limit_ms = None if cluster.brokers else cluster.settings.bootstrap_timeout_ms

@@ -132,6 +132,7 @@ def test_a_missing_topic_is_one_line(run):
             '{"partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 0}]}',
             "duplicate topic partitions: t-0",
         ),
+        pytest.param("[" * 100_000, "is nested too deeply", id="deep"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_it(run, tmp_path, content, said):
@@ -140,6 +141,16 @@ def test_a_bad_file_is_one_line_that_names_it(run, tmp_path, content, said):
     answer = preferred(run, "--path-to-json-file", str(file))
     (line,) = answer.output.splitlines()
     assert (answer.exit_code, str(file) in line, said in line) == (1, True, True), line
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_partition_that_the_protocol_has_no_room_for_is_one_line(run, tmp_path, by_file):
+    file = tmp_path / "partitions.json"
+    file.write_text('{"partitions": [{"topic": "orders", "partition": 99999999999}]}')
+    named = ("--topic", "orders", "--partition", "99999999999")
+    answer = preferred(run, *(("--path-to-json-file", str(file)) if by_file else named))
+    said = "99999999999 does not fit partitions, which has 32 bits"
+    assert (answer.exit_code, answer.output) == (1, f"Error: ElectLeaders: {said}\n")
 
 
 @pytest.mark.parametrize(

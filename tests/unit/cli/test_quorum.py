@@ -267,3 +267,15 @@ def test_a_broker_is_forgotten(run):
     assert run("unregister", "--id", "3").output == "Broker 3 is no longer registered.\n"
     answer = run("unregister", "--id", "9")
     assert (answer.exit_code, answer.output) == (1, "Error: broker 9: not registered\n")
+
+
+def test_an_id_that_the_protocol_has_no_room_for_is_one_line(quorum, run):
+    wish = ("remove-controller", "-i", "99999999999", "-d", format_uuid(DIRECTORY))
+    for answer, field in (
+        (quorum(*wish), "voter_id"),
+        (run("unregister", "--id", "99999999999"), "broker_id"),
+        (run("unregister", "--id", "-99999999999"), "broker_id"),
+    ):
+        (line,) = answer.output.splitlines()
+        assert answer.exit_code == 1
+        assert line.endswith(f"99999999999 does not fit {field}, which has 32 bits")

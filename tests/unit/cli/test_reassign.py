@@ -185,12 +185,31 @@ def test_other_moves_are_left_alone_unless_asked(cluster, run, moves):
         (placement(0, 1, topic="nope"), "Topic 'nope' does not exist"),
         (placement(0, "a"), "want 'replicas' as broker ids"),
         ({**placement(0, 1), "log_dirs": ["a", "b"]}, "is different from size of log dirs"),
+        ({**placement(0, 1), "log_dirs": None}, "want 'log_dirs' as list"),
+        ({**placement(0, 1), "log_dirs": 5}, "want 'log_dirs' as list"),
+        ({**placement(0, 1), "log_dirs": "any"}, "want 'log_dirs' as list"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(cluster, run, tmp_path, partition, said):
     file = written(tmp_path, partition)
     assert said in refused(run("--execute", "--reassignment-json-file", file))
     assert not any(broker.asked(ALTER) for broker in cluster.brokers.values())
+
+
+@pytest.mark.parametrize("action", ["execute", "verify", "cancel", "generate"])
+def test_a_file_that_is_nested_too_deeply_is_refused(run, tmp_path, action):
+    file = tmp_path / "deep.json"
+    file.write_text('{"partitions": ' + "[" * 100_000)
+    arguments = ("--reassignment-json-file", str(file))
+    if action == "generate":
+        arguments = ("--topics-to-move-json-file", str(file), "--broker-list", "1")
+    assert refused(run(f"--{action}", *arguments)) == f"Error: {file} is nested too deeply"
+
+
+def test_a_partition_that_the_protocol_has_no_room_for_is_refused(run, tmp_path):
+    file = written(tmp_path, placement(99999999999, 1))
+    line = refused(run("--cancel", "--reassignment-json-file", file))
+    assert "99999999999 does not fit partition_indexes, which has 32 bits" in line
 
 
 def test_an_empty_file_moves_nothing(run, tmp_path):
@@ -402,6 +421,7 @@ def test_controllers_take_moves_back_too(cluster, run, moves):
         (["--list", "--preserve-throttles"], "--preserve-throttles goes with --verify or --cancel"),
         (["--generate", "--timeout", "5"], "--timeout goes with --execute or --cancel"),
         (["--execute", "--throttle", "-5"], "-5 is not in the range x>=0"),
+        (["--cancel", *MOVES, "--timeout", "2147483648"], "is not in the range 1<=x<=2147483647"),
         (["--verify", *MOVES, *CONTROLLER], "--bootstrap-controller goes with --cancel or --list"),
         (["--cancel", *MOVES, *CONTROLLER], "--cancel by way of a controller needs --preserve"),
         (

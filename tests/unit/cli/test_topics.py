@@ -267,12 +267,38 @@ def test_fewer_partitions_are_refused_by_the_broker(run):
         (["--create", "--topic", "a", "--replica-assignment", "1:1"], "names a broker twice"),
         (["--list", "--topic", "("], "is no regular expression"),
         (["--create", "--topic", "a", "--partitions", "0"], "0 is not in the range"),
+        *(
+            (
+                ["--describe", "--topics-with-overrides", f"--{name}-partitions"],
+                f"--{name}-partitions cannot be used with --topics-with-overrides",
+            )
+            for name in ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
+        ),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2_and_says_what_is_right(run, arguments, said):
     answer = run(*arguments)
     assert answer.exit_code == 2
     assert said in answer.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--create", "--topic", "a", "--partitions", "{}"], "num_partitions"),
+        (["--alter", "--topic", "orders", "--partitions", "{}"], "count"),
+        (["--create", "--topic", "a", "--replica-assignment", "1:{}"], "broker_ids"),
+        (["--describe", "--partition-size-limit-per-response", "{}"], "response_partition_limit"),
+    ],
+)
+def test_a_number_that_the_protocol_has_no_room_for_is_one_line(cluster, run, arguments, field):
+    if "--describe" in arguments:
+        for broker in cluster.brokers.values():
+            broker.served[ApiKey.DESCRIBE_TOPIC_PARTITIONS] = (0, 0)
+    answer = run(*(argument.format(99999999999) for argument in arguments))
+    (line,) = answer.output.splitlines()
+    assert (answer.exit_code, line.partition(": ")[0]) == (1, "Error")
+    assert line.endswith(f": 99999999999 does not fit {field}, which has 32 bits")
 
 
 def test_a_cluster_that_is_gone_is_one_line_that_says_what_to_do(cluster, run):
@@ -295,6 +321,33 @@ def test_the_client_is_configured_under_kafkas_names(tmp_path):
         tidelog, ["topics", "--list", "--command-property", "security.protocol=SSL"]
     )
     assert (answer.exit_code, "PLAINTEXT only" in answer.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"client.id=caf\xe9\n", "is not UTF-8"),
+        (b"client.id=\\u00zz\n", "want four hexadecimal digits behind \\u, not '00zz'"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topics", "--list", "--command-config"],
+        ["cluster", "cluster-id", "--config"],
+        ["configs", "--alter", "--topic", "t", "--add-config-file"],
+        ["start"],
+    ],
+)
+def test_a_properties_file_that_cannot_be_read_is_one_line_that_names_it(
+    monkeypatch, tmp_path, command, content, said
+):
+    monkeypatch.setattr("gc.disable", lambda: None)  # `start` means the whole process
+    file = tmp_path / "client.properties"
+    file.write_bytes(content)
+    answer = CliRunner().invoke(tidelog, [*command, str(file)])
+    line = answer.output.splitlines()[-1]
+    assert (answer.exit_code, line.startswith(f"Error: {file}"), said in line) == (1, True, True)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,20 @@ import pytest
 from tests.unit.client.memory import ALL_VERSIONS, MemoryBroker, exchange, feed
 
 from tidelog.client.connection import IN_FLIGHT_MAX, BrokerConnection
-from tidelog.client.errors import Address, ConnectionFailed, TooManyRequests, UnsupportedByBroker
+from tidelog.client.errors import (
+    Address,
+    ConnectionFailed,
+    DoesNotFit,
+    TooManyRequests,
+    UnsupportedByBroker,
+)
 from tidelog.wire.api import APIS, ApiKey
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tidelog.wire.messages.produce import ProduceRequest
+from tidelog.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 ADDRESS = Address("broker", 9092)
 
@@ -104,6 +112,51 @@ def test_what_a_version_cannot_say_is_an_error_and_leaves_the_connection_usable(
     assert connection.take_outgoing() == []
     connection.send(MetadataRequest(topics=None))
     assert isinstance(exchange(connection, peer), MetadataResponse)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (UnregisterBrokerRequest(broker_id=2**31), "2147483648 does not fit broker_id"),
+        (UnregisterBrokerRequest(broker_id=-(2**31) - 1), "-2147483649 does not fit broker_id"),
+        (
+            InitProducerIdRequest(
+                transactional_id=None,
+                transaction_timeout_ms=1,
+                producer_id=2**63,
+                producer_epoch=2**15,
+            ),
+            "9223372036854775808 does not fit producer_id, which has 64 bits",
+        ),
+        *(
+            (
+                # Few partitions are packed at once, many by another way.
+                ElectLeadersRequest(
+                    election_type=0,
+                    topic_partitions=(
+                        TopicPartitions(topic="t", partitions=(*range(count), 2**31)),
+                    ),
+                    timeout_ms=1,
+                ),
+                "2147483648 does not fit partitions, which has 32 bits",
+            )
+            for count in (0, 1000)
+        ),
+    ],
+)
+def test_a_number_too_large_is_an_error_and_leaves_the_connection_usable(request_, said):
+    peer = broker()
+    connection = ready(peer)
+    with pytest.raises(DoesNotFit, match=said):
+        connection.send(request_)
+    assert connection.take_outgoing() == []
+    connection.send(MetadataRequest(topics=None))
+    assert isinstance(exchange(connection, peer), MetadataResponse)
+
+
+def test_what_is_no_number_is_the_programs_mistake():
+    with pytest.raises(struct.error):
+        ready(broker()).send(UnregisterBrokerRequest(broker_id="1"))
 
 
 def test_answers_are_matched_in_order():

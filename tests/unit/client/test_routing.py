@@ -8,8 +8,11 @@ import pytest
 from tests.unit.client.memory import HANG_UP, SILENT, MemoryBroker, MemoryCluster, MemoryShell
 
 from tidelog.client import BrokerError, TimedOut, TopicPartition
+from tidelog.client.cluster import Cluster
+from tidelog.client.errors import DoesNotFit
 from tidelog.client.offsets import EARLIEST, ListedOffset, delete_records, list_offsets
-from tidelog.client.routing import Attempts, refresh
+from tidelog.client.routing import Attempts, ask_any, refresh
+from tidelog.client.steps import Steps
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.messages.delete_records import (
@@ -21,6 +24,10 @@ from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+)
+from tidelog.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 
 ORDERS = [TopicPartition("orders", index) for index in range(3)]
@@ -113,6 +120,19 @@ def test_a_dead_leader_is_waited_for(memory):
     memory.brokers[2].handlers[ApiKey.METADATA] = elect
     assert shell.run(list_offsets, earliest(ORDERS[0]))[ORDERS[0]].offset == 2
     assert shell.pauses[:5] == [100, 200, 400, 800, 1000]
+
+
+def test_what_no_broker_can_be_asked_is_not_tried_again_for_one_that_is_down(memory):
+    memory.alive.discard(1)
+    shell = MemoryShell(memory)
+    request = UnregisterBrokerRequest(broker_id=2**31)
+
+    def unregister(cluster: Cluster) -> Steps[UnregisterBrokerResponse]:
+        return ask_any(cluster, request, UnregisterBrokerResponse, Attempts(cluster, None))
+
+    with pytest.raises(DoesNotFit):
+        shell.run(unregister)
+    assert shell.pauses == []
 
 
 def test_the_deadline_ends_the_attempts_and_tells_the_last_error(memory):
