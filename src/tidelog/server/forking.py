@@ -26,8 +26,11 @@ def with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
     return partial(die_with_parent, number, os.getpid())
 
 
-def fork(run: Callable[[], int], log: Path) -> int:
-    """The child's process id; what it prints goes to the log. The child itself never returns."""
+def fork(run: Callable[[], int], log: Path, *, orphaned: signal.Signals = signal.SIGTERM) -> int:
+    """The child's process id; what it prints goes to the log. The child itself never returns.
+
+    `orphaned` is what it gets when its parent ends. One that stands still heeds SIGKILL only.
+    """
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -36,7 +39,7 @@ def fork(run: Callable[[], int], log: Path) -> int:
         return process_id
     code = 1
     try:
-        die_with_parent(signal.SIGTERM, parent)
+        die_with_parent(orphaned, parent)
         # Ctrl-C reaches the whole group; the parent passes it on, as SIGTERM, once.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

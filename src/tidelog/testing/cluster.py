@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import random
 import re
+import select
 import signal
+import sys
+import threading
 import time
 from collections.abc import Collection, Mapping
 from enum import Enum
@@ -43,7 +46,7 @@ class Cluster:
     """Nodes 1 to N on this machine, each a broker and a controller in a process of its own.
 
     `configs` are broker configs under Kafka's names, the same for every node. Without a `data_dir`
-    the data is temporary. A cluster belongs to one thread.
+    the data is temporary. Threads may share a cluster that one of them starts and closes.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         data_dir: Path | str | None = None,
     ) -> None:
+        if sys.platform != "linux":
+            raise ClusterError(f"a cluster needs Linux, and this is {sys.platform}")
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
             raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {nodes!r}")
         self.nodes = tuple(range(1, nodes + 1))
@@ -64,6 +69,9 @@ class Cluster:
         self._isolated: frozenset[int] = frozenset()
         self._process_ids: dict[int, int] = {}
         self._nursery: NurseryProcess | None = None
+        self._lock = threading.RLock()
+        """For the nursery, and for states: what it says of a node is noted before that changes.
+        Never held while somebody waits for a node."""
 
     # The whole.
 
@@ -122,16 +130,17 @@ class Cluster:
 
     def close(self) -> None:
         """Kill every node, and remove temporary data."""
-        nursery, self._nursery = self._nursery, None
-        ports, self._ports = self._ports, None
-        try:
-            if nursery is not None:
-                nursery.close()
-        finally:
-            if ports is not None:
-                ports.release()
-        self._states = dict.fromkeys(self.nodes, State.DOWN)
-        self._isolated = frozenset()
+        with self._lock:
+            nursery, self._nursery = self._nursery, None
+            ports, self._ports = self._ports, None
+            try:
+                if nursery is not None:
+                    nursery.close()
+            finally:
+                if ports is not None:
+                    ports.release()
+            self._states = dict.fromkeys(self.nodes, State.DOWN)
+            self._isolated = frozenset()
 
     # Processes.
 
@@ -143,25 +152,22 @@ class Cluster:
 
     def start(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
         """Start nodes that are down, and wait until each is in service."""
-        for node in nodes:
-            self._require(node, State.DOWN)
-        for node in dict.fromkeys(nodes):
-            properties = self._layout.properties(node, self.directory, self._configs)
-            self._process_ids[node] = self._launch(node, properties)
-            self._states[node] = State.RUNNING
+        with self._lock:
+            for node in nodes:
+                self._require(node, State.DOWN)
+            for node in dict.fromkeys(nodes):
+                properties = self._layout.properties(node, self.directory, self._configs)
+                self._process_ids[node] = self._launch(node, properties)
+                self._states[node] = State.RUNNING
         self._wait_until_serving(set(nodes), timeout)
 
     def stop(self, node: int) -> None:
         """SIGTERM: the node hands over what it leads, stops cleanly, and is gone."""
-        self._require(node, State.RUNNING)
-        self._signal(node, signal.SIGTERM)
-        self._wait_for_end(node)
+        self._end(node, signal.SIGTERM, State.RUNNING)
 
     def kill(self, node: int) -> None:
         """kill -9: the process is gone, with all that it had not written."""
-        self._require(node, State.RUNNING, State.PAUSED)
-        self._signal(node, signal.SIGKILL)
-        self._wait_for_end(node)
+        self._end(node, signal.SIGKILL, State.RUNNING, State.PAUSED)
 
     def restart(self, node: int, *, timeout: float = SECONDS_MAX) -> None:
         """Stop the node, unless it is down, and start it."""
@@ -172,19 +178,34 @@ class Cluster:
     def pause(self, node: int) -> None:
         """SIGSTOP: the process stands still, its connections stay open. As a long pause of
         a garbage collector, or a virtual machine that is moved."""
-        self._require(node, State.RUNNING)
-        self._signal(node, signal.SIGSTOP)
-        self._states[node] = State.PAUSED
+        with self._lock:
+            self._require(node, State.RUNNING)
+            self._signal(node, signal.SIGSTOP)
+            self._states[node] = State.PAUSED
 
     def resume(self, node: int) -> None:
         """SIGCONT, after a pause."""
-        self._require(node, State.PAUSED)
-        self._signal(node, signal.SIGCONT)
-        self._states[node] = State.RUNNING
+        with self._lock:
+            self._require(node, State.PAUSED)
+            self._signal(node, signal.SIGCONT)
+            self._states[node] = State.RUNNING
 
-    def _wait_for_end(self, node: int) -> None:
-        self._bury(node)
-        self._states[node] = State.DOWN
+    def _end(self, node: int, number: signal.Signals, *states: State) -> None:
+        with self._lock:
+            self._require(node, *states)
+            self._signal(node, number)
+            process_id = self._process_ids[node]
+            end = os.pidfd_open(process_id)
+        try:
+            ending = select.poll()
+            ending.register(end, select.POLLIN)
+            ending.poll()
+        finally:
+            os.close(end)
+        with self._lock:
+            if self._process_ids[node] == process_id:  # or another thread has started the next one
+                self._bury(node)
+                self._states[node] = State.DOWN
 
     # What a node runs in.
 
@@ -200,15 +221,16 @@ class Cluster:
         return process_id
 
     def _bury(self, node: int) -> None:
-        """Wait until its process has ended."""
+        """Its process has ended; take notice."""
         self._tell("wait", node=node)
 
     def _look_who_ended(self) -> dict[int, int]:
         """A node may end without us; its process id may be another's then."""
-        ended = {} if self._nursery is None else self._ended()
-        for node in ended:
-            self._states[node] = State.DOWN
-        return ended
+        with self._lock:
+            ended = {} if self._nursery is None else self._ended()
+            for node in ended:
+                self._states[node] = State.DOWN
+            return ended
 
     def _ended(self) -> dict[int, int]:
         """Nodes that ended, and their exit codes."""
@@ -220,7 +242,8 @@ class Cluster:
         """Nothing passes between this node and the others any more, in neither direction; clients
         still reach it. Connections stand still, as if a cable were out."""
         self._require_others(node)
-        self._set_isolated(self._isolated | {node})
+        with self._lock:
+            self._set_isolated(self._isolated | {node})
 
     def cut(self, node: int) -> None:
         """Break the connections between this node and the others, with what is under way on them,
@@ -233,9 +256,10 @@ class Cluster:
         self._set_isolated(frozenset())
 
     def _set_isolated(self, nodes: frozenset[int]) -> None:
-        if len(self.nodes) > 1:
-            self._tell("network", change="isolate", nodes=sorted(nodes))
-        self._isolated = nodes
+        with self._lock:
+            if len(self.nodes) > 1:
+                self._tell("network", change="isolate", nodes=sorted(nodes))
+            self._isolated = nodes
 
     def _require_others(self, node: int) -> None:
         self._require(node, *State)
@@ -328,12 +352,13 @@ class Cluster:
             return []
 
     def _tell(self, do: str, **arguments: object) -> Any:
-        if self._nursery is None:
-            raise ClusterError(NOT_STARTED)
-        try:
-            return self._nursery.tell(do, **arguments)
-        except NurseryFailed as error:
-            raise ClusterError(str(error)) from None
+        with self._lock:
+            if self._nursery is None:
+                raise ClusterError(NOT_STARTED)
+            try:
+                return self._nursery.tell(do, **arguments)
+            except NurseryFailed as error:
+                raise ClusterError(str(error)) from None
 
     def _signal(self, node: int, number: signal.Signals) -> None:
         try:

@@ -16,6 +16,7 @@ from tidelog.testing.proxy import Route
 
 PORTS_A_NODE = 5
 DEFAULTS = (
+    "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
     "transaction.state.log.min.isr",
@@ -67,7 +68,7 @@ class Layout:
         ports, replicas = self.ports[node], str(min(len(self.ports), 3))
         client = f"PLAINTEXT://{HOST}:{ports.client}"
         voters = (f"{one}@{HOST}:{its.proxied_controller}" for one, its in self.ports.items())
-        defaults = (replicas, replicas, "2" if len(self.ports) > 2 else "1")
+        defaults = (replicas, replicas, replicas, "2" if len(self.ports) > 2 else "1")
         return {
             **dict(zip(DEFAULTS, defaults, strict=True)),
             **configs,

@@ -53,7 +53,7 @@ class Nursery:
     def start_proxy(self, routes: list[list[int]], log: str) -> None:
         self._control, theirs = socket.socketpair()
         serve = partial(serve_proxy, [Route(*one) for one in routes], theirs)
-        self._proxy = fork(serve, Path(log))
+        self._proxy = fork(serve, Path(log), orphaned=signal.SIGKILL)
         theirs.close()
 
     def change_network(self, change: str, nodes: list[int]) -> None:
@@ -66,7 +66,8 @@ class Nursery:
     def start(self, node: int, properties: dict[str, str], cluster_id: str, log: str) -> int:
         config = BrokerConfig.from_properties(properties)
         self._codes.pop(node, None)
-        self._nodes[node] = fork(partial(run, config, cluster_id), Path(log))
+        serve = partial(run, config, cluster_id)
+        self._nodes[node] = fork(serve, Path(log), orphaned=signal.SIGKILL)
         return self._nodes[node]
 
     def wait(self, node: int) -> int:

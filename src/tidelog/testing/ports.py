@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import socket
@@ -39,6 +38,8 @@ class Ports:
             self._file = self._path.open("w")
         except OSError:  # somebody has just removed the directory
             return False
+        import fcntl  # not everywhere, and where it is not we say more than that
+
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Or whoever had it until now has removed it, and the next one locks another file.

@@ -15,11 +15,13 @@ class NurseryFailed(Exception):
 
 
 class NurseryProcess:
-    """A child process, without threads of its own, that forks nodes."""
+    """A child process, without threads of its own, that forks nodes. One command is under way at
+    a time: threads that share it take turns."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tidelog.testing.nursery"],
+            # -P: a random.py where the tests are run is not ours to import.
+            [sys.executable, "-P", "-m", "tidelog.testing.nursery"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

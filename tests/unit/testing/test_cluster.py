@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tidelog.testing import Cluster, ClusterError
+from tidelog.testing.layout import PORTS_A_NODE, Layout
 from tidelog.testing.observer import Observer
 
 pytestmark = pytest.mark.slow
@@ -53,11 +54,13 @@ def producer(servers: str, *, seconds: int = SECONDS_MAX) -> Producer:
     )
 
 
-def acknowledged(by: str | Producer) -> bool:
+def acknowledged(by: str | Producer, topic: str = "t") -> bool:
     """Whether a record is, by all replicas in sync."""
     one = producer(by) if isinstance(by, str) else by
     outcomes: list[bool] = []
-    one.produce("t", b"x", partition=0, on_delivery=lambda error, _: outcomes.append(error is None))
+    one.produce(
+        topic, b"x", partition=0, on_delivery=lambda error, _: outcomes.append(error is None)
+    )
     one.flush(SECONDS_MAX + 10)
     return outcomes == [True]
 
@@ -91,6 +94,25 @@ def test_a_killed_leader_is_followed_by_another_and_comes_back(cluster):
     cluster.wait_isr("t", 0, set(cluster.nodes) - {leader})
     cluster.start(leader)
     cluster.wait_isr("t", isr=cluster.nodes)
+
+
+def test_a_topic_that_a_write_makes_outlives_its_leader(cluster):
+    assert acknowledged(cluster.bootstrap_servers, "made-by-a-write")
+    cluster.wait_isr("made-by-a-write", 0, cluster.nodes)
+    leader = cluster.leader("made-by-a-write")
+    cluster.kill(leader)
+    assert cluster.leader("made-by-a-write") != leader
+    cluster.start(leader)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "configs", "factor"),
+    [(1, {}, "1"), (2, {}, "2"), (5, {}, "3"), (3, {"default.replication.factor": "1"}, "1")],
+)
+def test_topics_have_as_many_replicas_as_there_are_nodes(nodes, configs, factor):
+    layout = Layout(nodes, list(range(nodes * PORTS_A_NODE)))
+    assert not layout.owns("default.replication.factor")
+    assert layout.properties(1, Path(), configs)["default.replication.factor"] == factor
 
 
 def test_a_node_stops_cleanly_and_starts_again(cluster):

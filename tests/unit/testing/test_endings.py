@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,6 +183,77 @@ def test_what_cannot_be_started_is_said_and_holds_no_ports(given, said):
     assert cluster._nursery is None
 
 
+def test_a_random_py_where_tests_are_run_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "random.py").write_text("raise ImportError('not the one you want')\n")
+    monkeypatch.chdir(tmp_path)
+    nursery = NurseryProcess()
+    assert nursery.tell("ended") == {}
+    nursery.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_no_node_outlives_the_nursery(tmp_path, is_paused):
+    with Cluster(nodes=2, data_dir=tmp_path) as cluster:
+        process_ids = children(cluster)
+        assert len(process_ids) == 3, "the proxy is one"
+        waits = [os.pidfd_open(one) for one in process_ids]
+        if is_paused:
+            cluster.pause(1)
+        assert cluster._nursery is not None
+        cluster._nursery._process.kill()
+        wait_until_ended(process_ids, waits)
+        with pytest.raises(ClusterError, match="the process that starts nodes is gone"):
+            cluster.kill(1)
+
+
+@pytest.mark.slow
+def test_threads_share_a_cluster():
+    """One of them ends and starts nodes, the other looks."""
+    outcomes: list[object] = []
+
+    def trouble(cluster: Cluster) -> None:
+        for _ in range(3):
+            cluster.kill(2)
+            outcomes.append(cluster.down)
+            cluster.start(2)
+            outcomes.append(cluster.down)
+
+    with Cluster(nodes=2) as cluster:
+        cluster.create_topic("t", configs={"min.insync.replicas": "1"})
+        address = cluster.address(1)
+        thread = threading.Thread(target=trouble, args=(cluster,), daemon=True)
+        thread.start()
+        while thread.is_alive():
+            assert cluster.address(1) == address
+            assert set(cluster.down) <= {2}
+            assert cluster.address(2) != address
+        assert outcomes == [(2,), ()] * 3
+        cluster.wait_isr("t")
+        assert cluster.isr("t") == {1, 2}
+
+
+@pytest.mark.slow
+def test_a_stop_that_takes_long_keeps_no_other_thread_waiting(alone):
+    process_id = alone._process_ids[1]
+    os.kill(process_id, signal.SIGSTOP)
+    thread = threading.Thread(target=alone.stop, args=(1,), daemon=True)
+    thread.start()
+    while not has_pending(process_id, signal.SIGTERM):
+        assert thread.is_alive()
+    assert alone.down == ()
+    assert thread.is_alive()
+    os.kill(process_id, signal.SIGCONT)
+    thread.join(SECONDS_MAX)
+    assert alone.down == (1,)
+
+
+def has_pending(process_id: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{process_id}/status").read_text()
+    (pending,) = (line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) >> (number - 1) & 1)
+
+
 def test_data_of_another_number_of_nodes_is_refused(tmp_path):
     (tmp_path / "node-1").mkdir()
     (tmp_path / "node-1" / "meta.properties").write_text("version=1\n")
@@ -198,7 +270,7 @@ def test_a_number_of_nodes_that_is_none(nodes):
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_another():
     nursery = NurseryProcess()
     assert nursery._process.stdin is not None
-    nursery._process.stdin.write('{"number": 0, "do": "make_directory"}\n')
+    nursery._process.stdin.write('{"number": 0, "do": "wait", "node": 9}\n')
     assert nursery.tell("ended") == {}
     directory = nursery.tell("make_directory")
     assert Path(directory).is_dir()

@@ -55,6 +55,35 @@ def test_a_test_that_fails_shows_what_its_nodes_said(tmp_path: Path) -> None:
     assert "this broker is in service" in answer.stdout
 
 
+def test_the_plugin_is_light_and_loads_anywhere() -> None:
+    """Every run of pytest imports it, on Windows too, where there is no fcntl."""
+    program = (
+        "import sys\n"
+        "sys.modules['fcntl'] = None\n"
+        "import tidelog.testing.plugin\n"
+        "assert 'tidelog.client' not in sys.modules\n"
+        "sys.platform = 'win32'\n"
+        "from tidelog.testing import Cluster, ClusterError\n"
+        "try:\n"
+        "    Cluster()\n"
+        "except ClusterError as error:\n"
+        "    print(error)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+    )
+    assert answer.stdout == "a cluster needs Linux, and this is win32\n", answer.stderr
+
+
+def test_what_the_package_does_not_have_is_said() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Clutter'"):
+        from tidelog.testing import Clutter  # noqa: F401
+
+
 def test_fixtures_are_told_by_pytest(tmp_path: Path) -> None:
     told = run(tmp_path, "", "--fixtures").stdout
     assert "tidelog [session scope]" in told
