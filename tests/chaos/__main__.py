@@ -30,7 +30,7 @@ def main() -> int:
 
     say(f"seed {arguments.seed}, data in {directory}")
     run = Run(directory, arguments.seed, say, kind=ApacheCluster if arguments.apache else Cluster)
-    found = run.go(arguments.seconds)
+    found = run.go(arguments.seconds) or run.missing(arguments.seconds)
     rounds = ", ".join(f"{name} {count}" for name, count in sorted(run.rounds.items()))
     say(f"{sum(run.rounds.values())} rounds: {rounds}")
     if found:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -22,6 +24,10 @@ UNACKNOWLEDGED_MAX = 2_000
 """Of each producer: beyond them it waits, as an application would."""
 PADDING_BYTES_MAX = 3_000
 FLUSH_SECONDS_MAX = 180.0
+END_SECONDS_MAX = 30.0
+"""Of a thread that has nothing left to do."""
+LOST = -1
+"""The position of a reader in a partition where its offset is not there any more."""
 POLL_SECONDS = 0.2
 
 # A producer gives up never: with what happens to the cluster in the meantime every record is
@@ -115,19 +121,35 @@ class Writer(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Follows every partition from its beginning."""
+    """Follows every partition from its beginning, through all that happens to the cluster."""
 
     def __init__(self, name: str, load: Load) -> None:
         super().__init__(name=name, daemon=True)
         self._load = load
+        self._positions = dict.fromkeys(range(load.partitions), 0)
+        self._is_over: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
-        with_end = partial(self._load.is_over.is_set)
-        read(self.name, self._load, with_end)
+        # What is enough is known only when the producers are done.
+        read(self.name, self._load, self._positions, lambda: self._is_over())
+
+    def finish(self, ends: Mapping[int, int], seconds_max: float) -> None:
+        """Up to these offsets. It is this one that may have got stuck, not one that is new."""
+        self._is_over = reached(self._positions, ends, seconds_max)
+        self.join(seconds_max + END_SECONDS_MAX)
+        complain_if_behind(self.name, self._load, self._positions, ends)
+
+    def stop(self) -> None:
+        """Wherever it is."""
+        self._is_over = lambda: True
+        self.join(END_SECONDS_MAX)
+        if self.is_alive():
+            self._load.complain(f"{self.name} does not end")
 
 
 class Load:
-    """Producers and a reader on one topic, from its start to `stop`."""
+    """Producers and a reader on one topic, from its start to the end of the context. The producers
+    end at `stop`, the reader goes on until it is told how far."""
 
     def __init__(self, servers: str, topic: str, partitions: int, seed: int) -> None:
         self.servers = servers
@@ -143,9 +165,22 @@ class Load:
             Writer(f"producer{index}", self, STYLES[index % len(STYLES)], seed + index)
             for index in range(PRODUCERS)
         ]
-        self._reader = Reader("reader", self)
-        for thread in (*self.writers, self._reader):
+        self.reader = Reader("reader", self)
+        for thread in (*self.writers, self.reader):
             thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.is_over.is_set():
+            self.stop()
+        self.reader.stop()
 
     def place(self, partition: int) -> Place:
         return Place(Uuid(bytes(16)), partition)
@@ -154,13 +189,12 @@ class Load:
         self.complaints.append(f"{time.strftime('%X')} {line}")
 
     def stop(self) -> None:
-        """What is under way is finished: the cluster has to be well for that."""
+        """What producers have under way is finished: the cluster has to be well for that."""
         self.is_over.set()
-        for thread in (*self.writers, self._reader):
-            thread.join(FLUSH_SECONDS_MAX + 30)
-            if thread.is_alive():
-                self.complain(f"{thread.name} does not end")
         for writer in self.writers:
+            writer.join(FLUSH_SECONDS_MAX + END_SECONDS_MAX)
+            if writer.is_alive():
+                self.complain(f"{writer.name} does not end")
             if writer.left:
                 self.complain(f"{writer.name}: {writer.left} records were never acknowledged")
             for line in writer.sequences.raised:
@@ -174,8 +208,9 @@ class Load:
                 written.session = None
 
 
-def read(name: str, load: Load, is_over: Callable[[], bool]) -> None:
-    """All records from the beginning on, into the history, until there is enough."""
+def read(name: str, load: Load, positions: dict[int, int], is_over: Callable[[], bool]) -> None:
+    """All records from the beginning on, into the history, until there is enough; the positions,
+    by partition, are kept up to date."""
     consumer = Consumer(
         {
             "bootstrap.servers": load.servers,
@@ -191,33 +226,45 @@ def read(name: str, load: Load, is_over: Callable[[], bool]) -> None:
     # It is not closed: librdkafka 2.16 may wait in there for ever, after leaders have changed.
     while not is_over():
         for message in consumer.consume(1_000, POLL_SECONDS):
+            partition = message.partition() or 0
             error = message.error()
             if error is None:
-                place = load.place(message.partition() or 0)
-                seen = Seen(name, place, message.offset() or 0, message.value() or b"")
+                offset = message.offset() or 0
+                seen = Seen(name, load.place(partition), offset, message.value() or b"")
                 load.history.seen.append(seen)
+                positions[partition] = offset + 1
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 load.complain(f"{name}: {error.str()}")
+                # librdkafka fetches no more of it: nothing is left to wait for.
+                positions[partition] = LOST
 
 
-def read_all(name: str, load: Load, ends: dict[int, int], seconds_max: float) -> None:
+def read_all(name: str, load: Load, ends: Mapping[int, int], seconds_max: float) -> None:
     """Up to these offsets."""
+    positions = dict.fromkeys(ends, 0)
+    read(name, load, positions, reached(positions, ends, seconds_max))
+    complain_if_behind(name, load, positions, ends)
+
+
+def reached(
+    positions: Mapping[int, int], ends: Mapping[int, int], seconds_max: float
+) -> Callable[[], bool]:
+    """Whether a reader is there by now, or has had its time."""
     deadline = time.monotonic() + seconds_max
-    counted = 0
-    highest = dict.fromkeys(ends, 0)
 
-    def is_enough() -> bool:
-        nonlocal counted
-        seen = load.history.seen
-        for one in seen[counted:]:
-            if one.consumer == name:
-                highest[one.place.partition] = one.offset + 1
-        counted = len(seen)
-        return all(highest[index] >= end for index, end in ends.items()) or (
-            time.monotonic() > deadline
-        )
+    def is_so() -> bool:
+        return not behind(positions, ends) or time.monotonic() > deadline
 
-    read(name, load, is_enough)
-    for index, end in ends.items():
-        if highest[index] < end:
-            load.complain(f"{name} got partition {index} up to {highest[index]}, not {end}")
+    return is_so
+
+
+def behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> list[int]:
+    """Partitions of which there is more."""
+    return [index for index, end in ends.items() if LOST != positions[index] < end]
+
+
+def complain_if_behind(
+    name: str, load: Load, positions: Mapping[int, int], ends: Mapping[int, int]
+) -> None:
+    for index in behind(positions, ends):
+        load.complain(f"{name} got partition {index} up to {positions[index]}, not {ends[index]}")

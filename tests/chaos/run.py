@@ -34,6 +34,10 @@ CONFIGS = {
     "log.segment.bytes": "1048576",
     "metadata.log.max.record.bytes.between.snapshots": "20000",
 }
+ALL_SECONDS = 180.0
+"""A run of so long has time for every kind of trouble."""
+KINDS = (("kill",), ("pause",), ("stop", "roll"), ("isolate", "flap"), ("cut",))
+"""What the names of rounds begin with: of each kind one is enough."""
 Say = Callable[[str], object]
 
 
@@ -60,11 +64,11 @@ class Run:
     def go(self, seconds: float, turn_seconds: float = TURN_SECONDS) -> list[str]:
         """Go on for so long; what went wrong in the first turn in which something did."""
         rng = random.Random(self._seed)
-        end = time.monotonic() + seconds
         turn = 0
         with self._kind(nodes=3, configs=self._configs, data_dir=self._directory) as cluster:
             nemesis = Nemesis(cluster, rng, self._say)
             self.rounds = nemesis.rounds
+            end = time.monotonic() + seconds
             while time.monotonic() < end:
                 turn += 1
                 turn_end = min(end, time.monotonic() + turn_seconds)
@@ -73,18 +77,31 @@ class Run:
                     return found
         return []
 
+    def missing(self, seconds: float) -> list[str]:
+        """Why a run of so long in which nothing went wrong proves nothing."""
+        found = []
+        if not self.records:
+            found.append("no record was acknowledged")
+        if seconds >= ALL_SECONDS:
+            found += [
+                f"there was no round of {' or '.join(kind)}"
+                for kind in KINDS
+                if not any(name.startswith(kind) and count for name, count in self.rounds.items())
+            ]
+        return found
+
     def _turn(self, cluster: Cluster, nemesis: Nemesis, topic: str, end: float) -> list[str]:
         cluster.create_topic(topic, PARTITIONS)
         nemesis.aim_at(topic, PARTITIONS)
-        load = Load(cluster.bootstrap_servers, topic, PARTITIONS, self._seed)
-        try:
+        with Load(cluster.bootstrap_servers, topic, PARTITIONS, self._seed) as load:
+            nemesis.strike()  # at least once, however long the topic and the clients took
             while time.monotonic() < end:
                 nemesis.strike()
             self._say("wait until all replicas are in sync")
             cluster.wait_isr(topic, timeout=SECONDS_MAX)
-        finally:
             load.stop()
-        ends = end_offsets(load)
+            ends = end_offsets(load)
+            load.reader.finish(ends, SECONDS_MAX)
         read_all("auditor", load, ends, SECONDS_MAX)
         written = load.history.operations.get("produce", 0)
         self.records += written

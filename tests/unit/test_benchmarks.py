@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -73,6 +74,7 @@ def test_so_is_a_fail_over():
     assert failover.TARGETS == {
         "kill -9: longest gap between acks, s": 1,
         "kill -9: longest wait of a record for its ack, s": 1,
+        "kill -9: longest gap between acks of one partition, s": 1,
         "kill -9 of the active controller: the next is active, s": 0.3,
         "restart: back in every ISR after its start, s": 2,
         "rolling restart: longest gap between acks, s": 0.3,
@@ -112,6 +114,91 @@ def test_a_record_that_waits_is_seen_although_others_are_acknowledged(monkeypatc
     assert load.wait(100.0) == pytest.approx(1.5)
     load.waiting = {7: 100.2}
     assert load.wait(100.0) == pytest.approx(1.8)
+
+
+def produced(**settings):
+    """The partitions of a load's first records."""
+    load = object.__new__(failover.Load)
+    load.waiting, load._is_over, load._partition = {}, False, settings.get("partition")
+    partitions = []
+
+    def produce(topic, value, *, partition, on_delivery):
+        partitions.append(partition)
+        load._is_over = len(partitions) == 4
+
+    load._producer = SimpleNamespace(produce=produce, poll=float, flush=float)
+    load._produce()
+    return partitions
+
+
+def test_a_load_writes_to_all_partitions_or_to_one():
+    assert produced() == [0, 1, 2, 3]
+    assert produced(partition=0) == [0, 0, 0, 0]
+    assert produced(partition=7) == [7, 7, 7, 7]
+
+
+class Clock:
+    """Time, in which something is acknowledged all the while that nothing moves."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.load = object.__new__(failover.Load)
+        self.load.acked, self.load.waiting, self.load.errors = [(self.now, 0.0)], {}, []
+        self.load.end = lambda: None
+
+    def time(self):
+        return self.now
+
+    monotonic = time
+
+    def sleep(self, seconds):
+        for _ in range(round(seconds * 100)):
+            self.now += 0.01
+            self.load.acked.append((self.now, 0.0))
+
+    def hold(self, seconds):
+        self.now += seconds
+        self.load.acked.append((self.now, seconds))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(failover, "time", found)
+    return found
+
+
+def test_leaders_that_are_given_back_belong_to_a_rolling_restart(clock, monkeypatch):
+    monkeypatch.setattr(failover, "is_in_sync", lambda admin: True)
+    monkeypatch.setattr(failover, "give_leaders_back", lambda admin: clock.hold(0.4))
+    nodes = SimpleNamespace(stop=lambda node: clock.hold(0.1), start=clock.sleep)
+    figures = failover.restart(nodes, clock.load, None, 1)
+    assert figures == {
+        failover.ROLLING_GAP: pytest.approx(0.4),
+        failover.ROLLING_WAIT: pytest.approx(0.4),
+    }
+
+
+def test_the_gap_of_one_partition_is_of_one_that_the_victim_leads(clock, monkeypatch):
+    single = Clock().load
+    single.acked, single.errors = [(100.0, 0.0), (102.5, 2.5)], ["refused"]
+    asked = []
+
+    def made(servers, partition):
+        asked.append(partition)
+        return single
+
+    in_sync = iter([False, True])
+    monkeypatch.setattr(failover, "is_in_sync", lambda admin: next(in_sync))
+    monkeypatch.setattr(failover, "Load", made)
+    led = [SimpleNamespace(id=index, leader=leader) for index, leader in enumerate((3, 1, 2, 1))]
+    monkeypatch.setattr(failover, "partitions", lambda admin: led)
+    nodes = SimpleNamespace(bootstrap_servers="", kill=lambda node: None, start=lambda node: None)
+    figures = failover.kill(nodes, clock.load, None, 1, is_controller=False)
+    assert asked == [1]
+    assert figures[failover.KILL_PARTITION_GAP] == pytest.approx(2.5)
+    assert figures[failover.KILL_GAP] == pytest.approx(0.01)
+    assert figures[failover.ERRORS] == 1
 
 
 def ended(produce):

@@ -75,7 +75,7 @@ def command(records: int, spark: bool) -> None:
 def show(view: View, node: DemoNode, client: Client, count: int) -> None:
     """Everything that is shown of a running node."""
     from tidelog.cli.demo_clients import PARTITIONS, TOPIC_CONFIGS, Received
-    from tidelog.cli.demo_offsets import ask_offsets
+    from tidelog.cli.demo_offsets import ask_offsets, require_count
     from tidelog.cli.demo_view import offset_table
     from tidelog.client.cluster import TopicPartition
     from tidelog.client.offsets import delete_records
@@ -96,6 +96,7 @@ def show(view: View, node: DemoNode, client: Client, count: int) -> None:
     view.done(f"topic {TOPIC}: {PARTITIONS} partitions, {configs}")
     produced_s = view.follow("produce", kafka.produce(TOPIC, count), count, ask)
     consumed_s = view.follow("consume", kafka.consume(TOPIC, received, count), count, ask)
+    require_count(client, TOPIC, count)
     view.done("every record came back once, unchanged, in the order of its partition")
     summarize(view, node, received, produced_s, consumed_s)
     client.run(delete_records, {place: received.position(place.partition) // 2 for place in places})

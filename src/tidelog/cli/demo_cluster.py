@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.cli.connect import connected
 from tidelog.cli.demo_clients import PARTITIONS, DemoClient, DemoFailed, Received
+from tidelog.cli.demo_offsets import require_count
 from tidelog.testing import Cluster, ClusterError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def show_cluster(view: View, count: int, choose: Choose) -> None:
             led = ", ".join(f"{TOPIC}-{index} by {node}" for index, node in enumerate(leaders))
             view.done(f"topic {TOPIC}: {NODES} replicas of each partition; {led}")
             break_and_heal(view, cluster, choose(cluster.bootstrap_servers, client), count)
+            require_count(client, TOPIC, count)
+            view.done(f"{count:,} of {count:,} came back, each once and in order: nothing lost")
     except (ClusterError, TimeoutError) as error:
         raise DemoFailed(str(error)) from None
 
@@ -63,7 +66,6 @@ def break_and_heal(view: View, cluster: Cluster, kafka: DemoClient, count: int) 
     with view.busy("everything is read back"):
         for _ in kafka.consume(TOPIC, received, count):
             pass
-    view.done(f"{received.records:,} of {count:,} came back, each once and in order: nothing lost")
 
 
 def produce_and_kill(

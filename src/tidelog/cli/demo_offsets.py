@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tidelog.cli.demo_clients import PARTITIONS, DemoFailed
 from tidelog.client import Client
 from tidelog.client.cluster import TopicPartition
 from tidelog.client.offsets import DEBUGGER, EARLIEST, LATEST, list_offsets
@@ -28,3 +29,12 @@ def ask_offsets(client: Client, places: list[TopicPartition]) -> list[PartitionO
         PartitionOffsets(start[place].offset, watermark[place].offset, end[place].offset)
         for place in places
     ]
+
+
+def require_count(client: Client, topic: str, count: int) -> None:
+    """A reader that stops at the last record it waits for sees none that is there behind it, as
+    where the last batch of a partition was written twice."""
+    offsets = ask_offsets(client, [TopicPartition(topic, index) for index in range(PARTITIONS)])
+    found = sum(one.log_end_offset - one.log_start_offset for one in offsets)
+    if found != count:
+        raise DemoFailed(f"topic {topic} has {found:,} records, but {count:,} were written")

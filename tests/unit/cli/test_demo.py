@@ -181,6 +181,23 @@ def test_the_demo_fails_where_a_record_is_another_than_was_sent(monkeypatch, tem
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("topic", ["tides", pytest.param("storms", marks=pytest.mark.slow)])
+def test_the_demo_fails_where_a_record_is_there_twice(monkeypatch, temporary, topic):
+    """Nothing is read behind the last record that is waited for."""
+    produce = LibrdkafkaClient.produce
+
+    def produce_twice(self: LibrdkafkaClient, to: str, count: int) -> Iterator[int]:
+        yield from produce(self, to, count)
+        if to == topic:
+            list(produce(self, to, count))
+
+    monkeypatch.setattr(LibrdkafkaClient, "produce", produce_twice)
+    answer = demo(1)
+    assert answer.exit_code == 1, answer.output
+    assert f"Error: topic {topic} has 2 records, but 1 were written" in answer.output
+    assert list(temporary.iterdir()) == []
+
+
 def test_the_demo_fails_in_one_line_where_no_node_starts(monkeypatch, temporary):
     monkeypatch.setattr(demo_node, "free_ports", lambda count: [65_535])
     answer = demo(10)
