@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tidelog.broker.handlers.metadata import metadata
 from tidelog.broker.leader_checks import LeaderChecks
+from tidelog.broker.moved_leaders import MovedLeaders
 from tidelog.env import Now
 from tidelog.metadata.delta import replay
 from tidelog.metadata.image import MetadataImage
@@ -97,8 +98,9 @@ def changing(image: MetadataImage) -> Callable[[int], object]:
 
 def answering(image: MetadataImage) -> Callable[[int], object]:
     step = len(image.topics) // TOPICS
-    broker: Any = SimpleNamespace(image=image, listener="PLAINTEXT", cluster_id="c", node_id=1)
-    broker.jobs, broker.leader_checks = Jobs(Alarm()), LeaderChecks(broker)
+    broker: Any = SimpleNamespace(image=image, listener="PLAINTEXT", connection=1)
+    broker.cluster_id, broker.node_id, broker.jobs = "c", 1, Jobs(Alarm())
+    broker.leader_checks, broker.moved_leaders = LeaderChecks(broker), MovedLeaders(broker)
 
     def answer(number: int) -> object:
         asked = MetadataRequestTopic(name=f"topic-{number % TOPICS * step:05}")

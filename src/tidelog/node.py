@@ -212,7 +212,7 @@ class Node:
     def _receive(self, event: Received, now: Now, effects: list[Effect]) -> None:
         request = event.request
         role = self._roles[event.listener]
-        role.listener = event.listener
+        role.listener, role.connection = event.listener, event.connection
         try:
             if not isinstance(request, Request):
                 single = produce_single(request, self.broker, now)
@@ -229,7 +229,7 @@ class Node:
             if request.message.__class__ is Undecoded:
                 answer: Answer | Slices[Answer] = self._decode_and_handle(request, event, now)
             elif isinstance(role, QuorumController):
-                answer = role.receive(event.connection, request, now)
+                answer = role.handle(request, now)
                 self.runtime.heed_timed()
             else:
                 answer = HANDLERS[request.key](request, role, now)
@@ -270,9 +270,9 @@ class Node:
         except DecodeError as error:
             return Disconnect(str(error))
         role = self._roles[event.listener]
-        role.listener = event.listener
+        role.listener, role.connection = event.listener, event.connection
         if isinstance(role, QuorumController):
-            answer = role.receive(event.connection, request, now)
+            answer = role.handle(request, now)
         else:
             answer = LARGE_HANDLERS[request.key](request, role, now)
         return (yield from answer) if isinstance(answer, Generator) else answer

@@ -77,7 +77,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "let-another-process-into-the-isr-than-the-one-that-caught-up",
-        262,
+        207,
         (
             "controller.alter_partition",
             "is_same_process = epoch in (-1, image.broker_epoch(broker_id))",
@@ -95,7 +95,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "claim-the-epoch-of-the-process-before",
-        30,
+        14,
         (
             "loading",
             "epoch = node.broker.broker_epoch if node.config.is_broker else -1",

@@ -219,7 +219,7 @@ REPLICATION = (
     ),
     mutant(
         "serve-fetches-of-a-process-that-is-gone",
-        126,
+        292,
         (
             "replica.isr",
             "return UNKNOWN < broker_epoch < self._brokers.broker_epoch(replica_id)",

@@ -16,6 +16,7 @@ from tidelog.broker.leader_checks import LeaderChecks
 from tidelog.broker.lifecycle import Lifecycle
 from tidelog.broker.log_dirs import LogDirs
 from tidelog.broker.metadata_follower import MetadataFollower
+from tidelog.broker.moved_leaders import MovedLeaders
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.refused_batches import RefusedBatches
 from tidelog.broker.replication_quota import ReplicationQuotas
@@ -23,6 +24,7 @@ from tidelog.broker.upkeep import Upkeep
 from tidelog.config.broker import BrokerConfig
 from tidelog.env import DiskFull, Now
 from tidelog.errors import ErrorCode
+from tidelog.events import ConnectionId
 from tidelog.metadata.image import MetadataImage
 from tidelog.replica.partition import Partition
 from tidelog.runtime.controller_channel import ControllerChannel
@@ -82,9 +84,11 @@ class Broker:
         self.directory_reports = DirectoryReports(self)
         self.lifecycle = Lifecycle(self)
         self.leader_checks = LeaderChecks(self)
+        self.moved_leaders = MovedLeaders(self)
         self.upkeep = Upkeep(self)
         metadata.acted_upon_by(MetadataFollower(self))
         self.listener = config.inter_broker_name
+        self.connection: ConnectionId = 0
         """By which the request came that is being handled."""
         self._flush_waiters: dict[Partition, list[tuple[Offset, Callable[[ErrorCode], None]]]] = {}
         """Who is to be told when a partition's log is durable below an offset, or never will."""

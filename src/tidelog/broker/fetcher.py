@@ -92,12 +92,7 @@ class Fetcher:
         if partition in self._broker.fetchers.cut:
             followed.state = State.TRUNCATED  # in the epoch before, and the disk may not know
         self._note(key, now)
-        self._added_ms = now.monotonic_ms
-        if not self._is_busy:
-            self._wake_at(now.monotonic_ms)  # when this step has told all there is to follow
-        elif self._interrupt_ms is None:
-            self._interrupt_ms = now.monotonic_ms + INTERRUPT_MS
-            self._broker.schedule.at(self._interrupt_ms, self._interrupt)
+        self._ask_soon(now)  # when this step has told all there is to follow
 
     def remove(self, partition: Partition) -> None:
         key = partition.topic_id, partition.index
@@ -121,6 +116,15 @@ class Fetcher:
             self._fetch_when_durable(key, followed, now)
 
     # Asking.
+
+    def _ask_soon(self, now: Now) -> None:
+        """For a partition that the request under way did not ask for."""
+        self._added_ms = now.monotonic_ms
+        if not self._is_busy:
+            self._wake_at(now.monotonic_ms)
+        elif self._interrupt_ms is None:
+            self._interrupt_ms = now.monotonic_ms + INTERRUPT_MS
+            self._broker.schedule.at(self._interrupt_ms, self._interrupt)
 
     def _ask(self, now: Now) -> None:
         """For what comes next, if there is anything to ask for."""
@@ -160,11 +164,16 @@ class Fetcher:
 
     def _patience_ms(self, now: Now) -> int:
         """Hundreds may be added one by one, as when a topic is made: to hang up for each, and name
-        all of them anew, would take longer than all else."""
+        all of them anew, would take longer than all else. And who was refused for a moment, as by
+        a leader that has yet to hear that it is one, does not wait until others have news."""
         wait_ms = self._broker.config.replica_fetch_wait_max_ms
         if now.monotonic_ms >= self._added_ms + CALM_MS:
             self._is_restless = False
-        return min(wait_ms, INTERRUPT_MS) if self._is_restless else wait_ms
+        if self._is_restless:
+            wait_ms = min(wait_ms, INTERRUPT_MS)
+        if self._timer_ms is not None:
+            wait_ms = min(wait_ms, max(0, self._timer_ms - now.monotonic_ms))
+        return wait_ms
 
     def _send(
         self, request: Message, then: Callable[[Message | PeerFailure, Now], None], now: Now
@@ -349,7 +358,7 @@ class Fetcher:
             if followed.state is State.TRUNCATED:
                 followed.state = State.FETCHING
                 self._changed[key] = None
-                self._wake_at(now.monotonic_ms)
+                self._ask_soon(now)
 
         self._broker.fetchers.when_durable(followed.partition, written, now)
 

@@ -31,6 +31,7 @@ class MetadataFollower:
         self._is_adopted = False
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
+        self._broker.moved_leaders.apply(records, now)
         if self._is_adopted:
             yield from self._broker.hosting.apply(records, now)
             self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))

@@ -158,7 +158,7 @@ class Active:
             self.sessions.heard(request.broker_id, epoch, connection, now)
             self.fencing.watch(now)
         elif blocking is not None:
-            self.fencing.look_for(blocking, now)
+            self.fencing.doubted(blocking, now)
         return decision
 
     def heard(self, request: BrokerHeartbeatRequest, connection: ConnectionId, now: Now) -> None:

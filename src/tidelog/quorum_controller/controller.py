@@ -101,12 +101,6 @@ class QuorumController:
 
         return CONTROLLER_SERVED
 
-    def receive(
-        self, connection: ConnectionId, request: Request, now: Now
-    ) -> Answer | Slices[Answer]:
-        self.connection = connection
-        return self.handle(request, now)
-
     def handle(
         self, request: Request, now: Now, forwarder: int | None = None
     ) -> Answer | Slices[Answer]:

@@ -16,7 +16,7 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import ConnectionId
 from tidelog.metadata.image import Broker
-from tidelog.quorum_controller.sessions import Session
+from tidelog.quorum_controller.sessions import NO_LOOK, PROBE_INTERVAL_MS_MIN, Look, Session
 from tidelog.slices import Slices
 from tidelog.wire.declare import Message
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidelog.controller")
 
-PROBE_INTERVAL_MS_MIN = 10
 PROBE_INTERVAL_MS = 250
 """Between two looks for a process that nobody hears of, twice as long each time. A process that
 ends closes its connections one after the other, so that the first look may find its listener."""
@@ -53,6 +52,11 @@ class Fencing:
         if session is not None:
             self.look_for(session, now)
 
+    def doubted(self, session: Session, now: Now) -> None:
+        """Somebody else wants its place, and may want it again and again: if it is looked for
+        already, this is one of those looks."""
+        self.look_for(session, now, session.next_look.interval_ms)
+
     # Looking at listeners.
 
     def look_for(
@@ -66,7 +70,7 @@ class Fencing:
         endpoint = broker.endpoint(name) or next(iter(broker.end_points), None)
         if endpoint is None:
             return
-        session.is_probed = True
+        session.is_probed, session.next_look = True, NO_LOOK
 
         def probed(was_refused: bool, now: Now) -> None:
             session.is_probed = False
@@ -80,10 +84,17 @@ class Fencing:
         if was_refused:
             self._fence(session, "nobody listens where it did", now)
         else:
-            longer_ms = min(2 * interval_ms, PROBE_INTERVAL_MS)
+            next_look = Look(min(2 * interval_ms, PROBE_INTERVAL_MS))
+            session.next_look = next_look
             self._active.at(
-                now.monotonic_ms + interval_ms, lambda now: self.look_for(session, now, longer_ms)
+                now.monotonic_ms + interval_ms,
+                lambda now: self._look_again(session, next_look, now),
             )
+
+    def _look_again(self, session: Session, look: Look, now: Now) -> None:
+        if session.next_look is look:  # or another has taken its place
+            session.next_look = NO_LOOK
+            self.look_for(session, now, look.interval_ms)
 
     # Silence.
 

@@ -15,6 +15,21 @@ from tidelog.wire.messages.broker_registration import BrokerRegistrationRequest
 OWN_CONNECTION: ConnectionId = 0
 """The broker of this very process asks without a socket, and is alive as long as we are."""
 EVERYTHING: Offset = (1 << 63) - 1
+PROBE_INTERVAL_MS_MIN = 10
+"""Between the first look for a process and the second."""
+
+
+class Look:
+    """One to come, for a process that nobody hears of."""
+
+    __slots__ = ("interval_ms",)
+
+    def __init__(self, interval_ms: int) -> None:
+        self.interval_ms = interval_ms
+        """Between it and the one behind it."""
+
+
+NO_LOOK = Look(PROBE_INTERVAL_MS_MIN)
 
 
 class Session:
@@ -28,6 +43,7 @@ class Session:
         "is_dead",
         "is_probed",
         "metadata_offset",
+        "next_look",
         "shutdown_offset",
     )
 
@@ -41,6 +57,8 @@ class Session:
         """Taken for dead until it is heard of: it is to be fenced, and keeps nobody out."""
         self.is_probed = False
         """Whether somebody is looking for it just now."""
+        self.next_look = NO_LOOK
+        """One at a time, or they would multiply."""
         self.metadata_offset: Offset = -1
         self.shutdown_offset: Offset = NOT_STOPPING
         """Of the last record that took its leaderships, once it wants to stop."""

@@ -30,6 +30,8 @@ from tidelog.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnap
 
 WAITING_MAX = 10_000
 """Long polls; beyond that a fetch is answered at once."""
+WAIT_MS_MAX = 5000
+"""Of a long poll, whatever is asked for: who is gone is forgotten by then."""
 
 
 class Waiting(NamedTuple):
@@ -39,7 +41,7 @@ class Waiting(NamedTuple):
     asked: FetchPartition
     bytes_max: int
     high_watermark: Offset | None
-    """Of the leader, when it was looked at last."""
+    """As far as who asks knows it, or is told by an answer to come."""
     answer: Answer
 
 
@@ -72,7 +74,7 @@ class Serving:
         for one in waiting:
             fetched = self._decide(one.asked, one.bytes_max)
             is_over = one.deadline_ms <= now.monotonic_ms
-            if is_over or is_news(fetched) or mark != one.high_watermark:
+            if is_over or is_news(fetched) or is_beyond(mark, one.high_watermark):
                 quorum.reply(one.answer, fetch_response(fetched, quorum.leader_view))
             else:
                 self._waiting.append(one)
@@ -96,14 +98,14 @@ class Serving:
             offset = asked.fetch_offset if fetched.snapshot_id is None else None
             self._leading.fetched(key, offset, now)
         mark = role.high_watermark if isinstance(role, Leader) else None
-        knows_less = mark is not None and asked.high_watermark < mark
+        # Who does not say what it knows, as Kafka before 4.1, is told of what comes from now on.
+        known = None if mark is None else min(mark, asked.high_watermark)
         may_wait = request.max_wait_ms > 0 and len(self._waiting) < WAITING_MAX
-        if is_news(fetched) or knows_less or not may_wait:
+        if not may_wait or is_news(fetched) or is_beyond(mark, known):
             quorum.reply(answer, fetch_response(fetched, quorum.leader_view))
         else:
-            deadline_ms = now.monotonic_ms + request.max_wait_ms
-            self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, mark, answer))
-            self._seen = ()
+            deadline_ms = now.monotonic_ms + min(request.max_wait_ms, WAIT_MS_MAX)
+            self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, known, answer))
         self._elections.heard(replica_id, now)
         quorum.settle(now)
 
@@ -201,6 +203,10 @@ def is_news(fetched: Fetched) -> bool:
         or fetched.snapshot_id is not None
         or len(fetched.records) > 0
     )
+
+
+def is_beyond(mark: Offset | None, known: Offset | None) -> bool:
+    return mark is not None and (known is None or known < mark)
 
 
 def end_offset_for(quorum: Quorum, epoch: int) -> tuple[int, Offset]:

@@ -182,18 +182,20 @@ class Metadata:
             return (yield from self.append(records, now, then))
         now = self._runtime.jobs.fresh(now)
         end_offset, batch = base_offset + len(written), builder.build()
-        # Noted before it is appended: a quorum of one may commit it in the same call.
-        before = self.latest
-        self.latest = image
         size = len(batch), now.wall_ms
         pending = Pending(base_offset, end_offset, image, written, then, *size)
+        return self._append_built(batch, pending, now)
+
+    def _append_built(self, batch: bytearray, pending: Pending, now: Now) -> ErrorCode:
+        # Noted before it is appended: a quorum of one may commit it in the same call.
+        before, self.latest = self.latest, pending.image
         self._pending.append(pending)
         appended = self.raft.append(batch, now)
         if not isinstance(appended, ErrorCode):
             return ErrorCode.NONE
         if pending not in self._pending:
             # The leadership was lost on the way, and whoever waits has been told.
-            return appended if then is None else ErrorCode.NONE
+            return appended if pending.then is None else ErrorCode.NONE
         self._pending.remove(pending)
         self.latest = before
         return appended

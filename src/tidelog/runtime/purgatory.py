@@ -16,6 +16,8 @@ from tidelog.wire.declare import Message
 EXPIRED_A_STEP_MAX = 30
 DONE_MAX = 1000
 """So many deadlines of what is done are kept before they are thrown out."""
+DROPPED_AN_ADD_MAX = 2
+"""More than one, so that they grow fewer; few, so that no request pays for a thousand others."""
 
 
 class Delayed:
@@ -60,6 +62,7 @@ class Purgatory:
         return len(self._deadlines)
 
     def add(self, delayed: Delayed) -> None:
+        self._drop_done(DROPPED_AN_ADD_MAX)
         self._count += 1
         heapq.heappush(self._deadlines, (delayed.deadline_ms, self._count, delayed))
         self._alarm.not_later_than(delayed.deadline_ms)
@@ -114,8 +117,14 @@ class Purgatory:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When expire has something to do again. What is done is dropped on the way."""
-        while self._deadlines and self._deadlines[0][2].is_done:
-            heapq.heappop(self._deadlines)
-            self._done_count -= 1
+        """When expire has something to do again; earlier where much is done that is dropped on the
+        way, a step's worth at a time."""
+        self._drop_done(EXPIRED_A_STEP_MAX)
         return self._deadlines[0][0] if self._deadlines else None
+
+    def _drop_done(self, count_max: int) -> None:
+        deadlines = self._deadlines
+        while count_max and deadlines and deadlines[0][2].is_done:
+            heapq.heappop(deadlines)
+            self._done_count -= 1
+            count_max -= 1

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.broker.wired import Wired
 
 from tidelog.broker.leader_checks import DOUBT_MS, TIMEOUT_MS
+from tidelog.broker.moved_leaders import MOVED_MS
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.messages import describe_topic_partitions, metadata
@@ -124,6 +125,74 @@ def test_the_next_leader_is_named_at_once(wired: Wired) -> None:
     assert told(wired[2].metadata("t")) == (-1, DEAD)
     wired.change(2, 3, leader=3, isr=(2, 3))
     assert told(wired[2].metadata("t")) == (3, 0)
+
+
+def asked_by(wired: Wired, connection: int) -> Any:
+    """What broker 2 answers on this connection."""
+    asked = metadata.MetadataRequestTopic(name="t")
+    wired[2].send(metadata.MetadataRequest(topics=(asked,)), 12, connection)
+    for _ in range(10):
+        for answer in wired[2].take(ApiKey.METADATA, 12, connection):
+            return answer
+        wired.advance(1)
+    raise AssertionError("no answer")
+
+
+def die_and_be_followed(wired: Wired) -> None:
+    """Broker 1 is fenced, and 3 leads, before any client has asked."""
+    wired.disconnect(1)
+    wired.fence(1)
+    wired.change(2, 3, leader=3, isr=(2, 3))
+
+
+def test_who_asks_late_hears_first_that_there_is_no_leader(wired: Wired) -> None:
+    first, second = wired[2].shell.connect(), wired[2].shell.connect()
+    die_and_be_followed(wired)
+    for connection in (first, second):
+        answer = asked_by(wired, connection)
+        assert [one.node_id for one in answer.brokers] == [2, 3]
+        assert told(answer) == (-1, DEAD)
+        assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_who_has_heard_it_before_is_told_of_the_next_leader_at_once(wired: Wired) -> None:
+    connection = wired[2].shell.connect()
+    wired.disconnect(1)
+    assert told(asked_by(wired, connection)) == (-1, DEAD)
+    wired.fence(1)
+    wired.change(2, 3, leader=3, isr=(2, 3))
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_after_a_while_everybody_is_told_of_the_next_leader(wired: Wired) -> None:
+    connection = wired[2].shell.connect()
+    die_and_be_followed(wired)
+    wired.advance(MOVED_MS)
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_nor_do_those_who_ask_by_another_connection_each_time_wait_for_longer(
+    wired: Wired,
+) -> None:
+    die_and_be_followed(wired)
+    for _ in range(MOVED_MS // 100):
+        asked_by(wired, wired[2].shell.connect())
+        wired.advance(100)
+    assert told(asked_by(wired, wired[2].shell.connect())) == (3, 0)
+
+
+def test_a_leader_that_lives_on_is_followed_at_once(wired: Wired) -> None:
+    connection = wired[2].shell.connect()
+    wired.change(2, 3, leader=3)
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_so_many_are_told_first_and_no_more(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.broker.moved_leaders.TOLD_MAX", 1)
+    first, second = wired[2].shell.connect(), wired[2].shell.connect()
+    die_and_be_followed(wired)
+    assert told(asked_by(wired, first)) == (-1, DEAD)
+    assert told(asked_by(wired, second)) == (3, 0)
 
 
 def test_who_closed_an_idle_connection_is_named(wired: Wired) -> None:

@@ -15,6 +15,7 @@ from tidelog.broker.followed import State
 from tidelog.errors import ErrorCode
 from tidelog.events import Flush, Lane
 from tidelog.metadata.records.cluster import ConfigRecord
+from tidelog.metadata.records.topics import PartitionChangeRecord
 from tidelog.types import Uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import decoder
@@ -228,6 +229,29 @@ def test_a_leader_that_does_not_know_yet_is_asked_again_21(wired: Wired) -> None
     wired.advance(80)
     assert wired[1].produce("t", b"a").error_code == 0
     assert wired.ends() == {1: 2, 2: 2, 3: 2}
+
+
+def test_who_was_refused_for_a_moment_does_not_wait_for_the_news_of_others() -> None:
+    """Of two partitions that have a new leader, it has yet to hear of one."""
+    wired = Wired()
+    wired.create_topic(3, 2, 1, partitions=2, min_insync_replicas="2")
+    wired.advance(600)
+    first, second = (
+        PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, leader=1, isr=(1, 2, 3))
+        for index in (0, 1)
+    )
+    wired.commit([first], 1)
+    wired.commit([first, second], 2, 3)
+    wired[2].shell.requests.clear()
+    wired.commit([second], 1)
+    wired.advance(30)
+    asked = {
+        partition.partition
+        for request in fetches(wired, 2)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    assert 1 in asked
 
 
 def test_who_is_refused_again_and_again_asks_less_and_less_often() -> None:

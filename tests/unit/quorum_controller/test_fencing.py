@@ -258,6 +258,33 @@ def test_a_refused_newcomer_has_the_old_process_looked_for():
     assert cluster.probes.ports() == [9001]
 
 
+def test_however_often_a_newcomer_asks_looks_do_not_multiply():
+    cluster = started()
+    cluster.active.disconnected(100, cluster.now)
+    looks = 0
+    for _ in range(40):
+        cluster.register(1, port=5)
+        for _ in range(5):
+            looks += len(cluster.probes.ports())
+            cluster.answer_probes()
+            cluster.sleep(10)
+    assert looks <= 40 + 6 + 2000 // PROBE_INTERVAL_MS
+
+
+def test_who_comes_and_goes_is_looked_for_at_once_and_by_one_at_a_time():
+    cluster = started()
+    for _ in range(20):
+        cluster.active.disconnected(100, cluster.now)
+        assert cluster.probes.ports() == [9001]
+        cluster.answer_probes()
+        cluster.sleep(5)
+        cluster.beat(1)
+    cluster.active.disconnected(100, cluster.now)
+    cluster.answer_probes()
+    cluster.sleep(10)
+    assert cluster.probes.ports() == [9001]
+
+
 def test_a_new_process_has_a_session_of_its_own():
     cluster = started()
     cluster.sleep(TIMEOUT_MS + 1)

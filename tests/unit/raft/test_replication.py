@@ -13,6 +13,7 @@ from tidelog.env import DiskFull
 from tidelog.errors import ErrorCode
 from tidelog.raft.election_state import ElectionState
 from tidelog.raft.messages import fetch_request
+from tidelog.raft.serving import WAIT_MS_MAX
 from tidelog.raft.types import ReplicaKey
 from tidelog.raft.validation import only_partition
 from tidelog.types import METADATA_TOPIC_ID
@@ -104,6 +105,60 @@ def test_56_an_idle_fetch_waits_half_a_second():
     for node in followers(world, leader):
         assert 4 <= by_node.count(node.id) <= 7
     assert all(partition.records is not None for _, _, partition in fetches.answers)
+
+
+OLD_CLIENT: int = (1 << 63) - 1
+"""The high watermark that who asks in a version before 18 seems to know."""
+
+
+def poll(leader: Node, high_watermark: int, max_wait_ms: int = 500) -> list[Any]:
+    """An observer asks for what comes behind the leader's log: the answer, as soon as there is
+    one."""
+    raft, answers = leader.raft, []
+    last = raft.epoch, raft.log.log_end_offset
+    key = ReplicaKey(8, directory(8))
+    request = fetch_request(CLUSTER_ID, key, raft.epoch, last, high_watermark, 1 << 20)
+    leader.handle(
+        request.replace(max_wait_ms=max_wait_ms),
+        lambda response: answers.append(only_partition(response)),
+    )
+    return answers
+
+
+def test_an_append_ends_a_long_poll_that_has_just_begun():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    answers = poll(leader, leader.raft.high_watermark)
+    assert answers == []
+    leader.append("news")
+    assert len(answers[0].records) > 0
+
+
+@pytest.mark.parametrize("known", ["all", "nothing is said of it"])
+def test_a_commit_alone_ends_a_long_poll(known):
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    offset = leader.append("news")
+    high_watermark = leader.raft.high_watermark if known == "all" else OLD_CLIENT
+    answers = poll(leader, high_watermark)
+    assert answers == [], "it is not committed yet"
+    start_ms = world.time_ms
+    world.run_until(lambda: bool(answers))
+    assert (answers[0].high_watermark, len(answers[0].records)) == (offset + 1, 0)
+    assert world.time_ms - start_ms < 60
+
+
+def test_a_long_poll_ends_whatever_is_asked_for():
+    world = started(static_world([1]))
+    leader = world.elected()
+    world.run(2000)
+    answers = poll(leader, leader.raft.high_watermark, (1 << 31) - 1)
+    world.run(WAIT_MS_MAX - 100)
+    assert answers == []
+    world.run(200)
+    assert len(answers) == 1
 
 
 def test_a_leader_that_has_committed_nothing_knows_no_high_watermark():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.env import Now
 from tidelog.runtime.alarm import Alarm
-from tidelog.runtime.purgatory import DONE_MAX, Delayed, Purgatory
+from tidelog.runtime.purgatory import DONE_MAX, EXPIRED_A_STEP_MAX, Delayed, Purgatory
 from tidelog.runtime.schedule import Schedule
 from tidelog.wire.declare import Message
 from tidelog.wire.headers import ResponseHeader
@@ -79,6 +79,37 @@ def test_what_is_done_does_not_pile_up_behind_far_deadlines() -> None:
     purgatory.completed.clear()
     purgatory.expire(at(1))
     assert purgatory.completed == [first]
+
+
+def with_done(count: int) -> Purgatory:
+    """With so many that are done behind one that was not until now."""
+    purgatory = Purgatory(Alarm())
+    first, *others = (Waiting(deadline_ms) for deadline_ms in range(500, 501 + count))
+    for delayed in (first, *others):
+        purgatory.add(delayed)
+    for delayed in (*others, first):
+        purgatory.complete(delayed, DONE)
+    return purgatory
+
+
+def test_what_is_done_does_not_wait_for_a_tick() -> None:
+    purgatory = with_done(300)
+    for deadline_ms in range(1000, 1000 + 400):
+        delayed = Waiting(deadline_ms)
+        purgatory.add(delayed)
+        purgatory.complete(delayed, DONE)
+    assert len(purgatory) <= 2
+
+
+def test_nobody_drops_hundreds_at_once_of_what_is_done() -> None:
+    purgatory = with_done(300)
+    purgatory.add(Waiting(5000))
+    assert len(purgatory) >= 300
+    assert purgatory.next_deadline_ms is not None
+    assert len(purgatory) >= 300 - EXPIRED_A_STEP_MAX
+    for _ in range(20):
+        deadline_ms = purgatory.next_deadline_ms
+    assert deadline_ms == 5000
 
 
 def test_tasks_run_in_the_order_of_their_times() -> None:

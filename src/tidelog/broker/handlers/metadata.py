@@ -9,6 +9,7 @@ from tidelog.broker.leader_checks import CHECK_MS_MAX, HELD_PARTITIONS_MAX, Lead
 from tidelog.controller.names import name_complaint
 from tidelog.env import Now
 from tidelog.errors import ErrorCode
+from tidelog.events import ConnectionId
 from tidelog.metadata.image import PartitionState, Topic
 from tidelog.replica.partition import NO_LEADER
 from tidelog.runtime.answers import Answer
@@ -46,19 +47,36 @@ PARTITION_COST = 3
 
 
 class View:
-    """What one answer goes by: the metadata of a moment, but for leaders that are in doubt."""
+    """What one answer goes by: the metadata of a moment, but for leaders that are in doubt, and
+    those of partitions that a client has yet to hear of that they lost theirs."""
 
-    def __init__(self, broker: Broker, now: Now) -> None:
+    def __init__(self, broker: Broker, now: Now, connection: ConnectionId | None = None) -> None:
         self.image = broker.image
+        self._now = now
         self._doubted = broker.leader_checks.doubted(now)
+        self._moved = broker.moved_leaders
+        self._connection = connection
         self.named: set[int] = set()
+        self.missing: set[int] = set()
+        """Brokers that lead nothing in this answer, though a client may believe so."""
 
-    def leader(self, state: PartitionState) -> int:
+    def leader(self, topic_id: Uuid, index: int, state: PartitionState) -> int:
         """None rather than one that may be dead: a client that is told of it waits for it."""
         if state.leader in self._doubted:
+            self.missing.add(state.leader)
             return NO_LEADER
+        if self._connection is not None:
+            dead = self._moved.lost_by(self._connection, topic_id, index, self._now)
+            if dead is not None:
+                self.missing.add(dead)
+                return NO_LEADER
         self.named.add(state.leader)
         return state.leader
+
+    def is_told(self, now: Now) -> None:
+        """The answer leaves."""
+        if self.missing and self._connection is not None:
+            self._moved.told(self._connection, self.missing, now)
 
     def offline(self, state: PartitionState) -> tuple[int, ...]:
         is_online = self.image.is_online
@@ -86,28 +104,33 @@ class DelayedMetadata(Delayed):
 def metadata(request: Request, broker: Broker, now: Now) -> Slices[Answer]:
     """A client asks as soon as a connection of its breaks, perhaps before this broker knows that
     a leader is dead; told of it again, it would wait for that one (ADR 14)."""
-    message, listener = request.message, broker.listener
+    message, listener, connection = request.message, broker.listener, broker.connection
     assert isinstance(message, MetadataRequest)
     if request.version < IDS_ASKED_SINCE:
         for wanted in message.topics or ():
             if wanted.name is None or wanted.topic_id != ZERO_UUID:
                 return (yield from _refused(message))
             yield 1
-    view = View(broker, now)
+    view = View(broker, now, connection)
     answer = yield from _answer(request, broker, listener, view, now)
     now, checks = broker.jobs.fresh(now), broker.leader_checks
     delayed = DelayedMetadata(answer, checks, now.monotonic_ms + CHECK_MS_MAX)
 
+    def tell(view: View, answer: MetadataResponse, now: Now) -> None:
+        view.is_told(now)
+        broker.purgatory.complete(delayed, answer)
+
     def checked(now: Now) -> None:
         if not view.named & checks.doubted(now):
-            broker.purgatory.complete(delayed, answer)
+            tell(view, answer, now)
         elif not delayed.is_done:
-            again = _answer(request, broker, listener, View(broker, now), now)
-            broker.jobs.start(again, now, lambda told: broker.purgatory.complete(delayed, told))
+            other = View(broker, now, connection)
+            again = _answer(request, broker, listener, other, now)
+            broker.jobs.start(again, now, lambda told: tell(other, told, now))
 
-    if checks.held_partitions + delayed.size > HELD_PARTITIONS_MAX:
-        return answer
-    if not checks.check(view.named, checked, now):
+    is_too_much = checks.held_partitions + delayed.size > HELD_PARTITIONS_MAX
+    if is_too_much or not checks.check(view.named, checked, now):
+        view.is_told(now)
         return answer
     checks.held_partitions += delayed.size
     return delayed
@@ -186,7 +209,9 @@ def _no_topic(
 
 def _topic(view: View, topic: Topic, operations: int) -> Slices[MetadataResponseTopic]:
     partitions = yield from each(
-        topic.partitions.items(), lambda entry: _partition(view, *entry), PARTITION_COST
+        topic.partitions.items(),
+        lambda entry: _partition(view, topic.topic_id, *entry),
+        PARTITION_COST,
     )
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
@@ -198,8 +223,10 @@ def _topic(view: View, topic: Topic, operations: int) -> Slices[MetadataResponse
     )
 
 
-def _partition(view: View, index: int, state: PartitionState) -> MetadataResponsePartition:
-    leader = view.leader(state)
+def _partition(
+    view: View, topic_id: Uuid, index: int, state: PartitionState
+) -> MetadataResponsePartition:
+    leader = view.leader(topic_id, index, state)
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
@@ -267,7 +294,7 @@ def _described(
     partitions = []
     for index, state in shown:
         yield PARTITION_COST
-        leader = view.leader(state)
+        leader = view.leader(topic.topic_id, index, state)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

@@ -10,7 +10,7 @@ from tests.unit.node_client import Cluster, fetch_partition, records_of
 
 from tidelog.errors import ErrorCode
 from tidelog.events import TurnEnded
-from tidelog.runtime.pace import FAST_STEPS
+from tidelog.runtime.pace import Pace
 from tidelog.types import ZERO_UUID
 from tidelog.wire.messages import fetch
 
@@ -191,8 +191,8 @@ def test_the_append_completes_a_long_poll(cluster: Cluster) -> None:
 def test_where_records_come_fast_many_are_told_together(
     cluster: Cluster,
 ) -> None:
-    cluster.node.has_turns = True
-    polls = [cluster.shell.connect() for _ in range(FAST_STEPS)]
+    cluster.node.has_turns, cluster.node.pace = True, Pace(fast_steps=16)
+    polls = [cluster.shell.connect() for _ in range(16)]
     cluster.send(cluster.fetch_request("t", 0, max_wait_ms=10_000), 12, polls[0])
     cluster.produce("t", b"alone")
     assert len(cluster.take(FETCH, 12, polls[0])) == 1

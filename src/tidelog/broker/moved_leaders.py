@@ -1,0 +1,74 @@
+"""Leaderships that dead brokers lost a moment ago, and who has been told that nobody had them
+(ADR 14).
+
+librdkafka forgets a broker that Metadata does not list any more, and with it the new leader of
+partitions that the same answer moves away from it: until it looks at its topics again, up to a
+second later. So each connection is told first that they have no leader, and asks again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.env import Now
+from tidelog.events import ConnectionId
+from tidelog.metadata.records.topics import PartitionChangeRecord
+from tidelog.types import Uuid
+from tidelog.wire.declare import Message
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+MOVED_MS = 500
+"""After which clients that lost a leader have asked."""
+TOLD_MAX = 10_000
+"""Connections, times the brokers that are missing for them; who comes later is told at once."""
+
+
+class MovedLeaders:
+    """Of half a second."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._image = broker.image
+        """As it was before the records that come next."""
+        self._moved: dict[tuple[Uuid, int], int] = {}
+        """By topic id and index, the dead broker that led the partition."""
+        self._told: set[tuple[ConnectionId, int]] = set()
+        self._moved_end_ms = self._told_end_ms = 0
+
+    def apply(self, records: Sequence[Message], now: Now) -> None:
+        """The image has them already."""
+        before, self._image = self._image, self._broker.image
+        self._forget(now)
+        for record in records:
+            if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
+                continue
+            state = before.partition_by_id(record.topic_id, record.partition_id)
+            if state is not None and 0 <= state.leader != record.leader:
+                broker = self._image.brokers.get(state.leader)
+                if broker is None or broker.fenced:
+                    self._moved[record.topic_id, record.partition_id] = state.leader
+                    self._moved_end_ms = now.monotonic_ms + MOVED_MS
+
+    def lost_by(self, connection: ConnectionId, topic_id: Uuid, index: int, now: Now) -> int | None:
+        """The dead broker that led it, unless the client behind this connection has been told
+        that it leads nothing."""
+        if not self._moved or now.monotonic_ms >= self._moved_end_ms or len(self._told) >= TOLD_MAX:
+            return None
+        broker_id = self._moved.get((topic_id, index))
+        return None if (connection, broker_id) in self._told else broker_id
+
+    def told(self, connection: ConnectionId, broker_ids: Iterable[int], now: Now) -> None:
+        """The client behind this connection knows that these brokers lead nothing."""
+        self._forget(now)
+        if len(self._told) < TOLD_MAX:
+            self._told.update((connection, broker_id) for broker_id in broker_ids)
+            self._told_end_ms = now.monotonic_ms + MOVED_MS
+
+    def _forget(self, now: Now) -> None:
+        if now.monotonic_ms >= self._moved_end_ms:
+            self._moved.clear()
+        if now.monotonic_ms >= max(self._moved_end_ms, self._told_end_ms):
+            self._told.clear()
