@@ -108,6 +108,7 @@ class _Loader:
             is_clean = False
         if self.log_end_offset < self.log_start_offset:
             self._start_over()
+        self._complete_epochs()
         self._tidy(is_clean)
         return Log(
             self.disk,
@@ -347,6 +348,23 @@ class _Loader:
         self.producers.clear()
         delete_snapshots(self.disk, self.path, above=-1)
         self._start_empty(self.log_start_offset)
+
+    def _complete_epochs(self) -> None:
+        """Tell those of records that were deleted but are here again: a crash may lose where the
+        log started, which is written by and by, and keep the file of epochs, which was flushed."""
+        known = self.epochs.entries()
+        known_from = known[0][1] if known else self.log_end_offset
+        if known_from <= self.log_start_offset:
+            return
+        self.epochs.clear()
+        for segment in Segments(list(self.segments)).from_offset(self.log_start_offset):
+            for _, header in segment.headers():
+                if header.base_offset >= known_from:
+                    break
+                if header.partition_leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        for epoch, start_offset in known:
+            self.epochs.assign(epoch, start_offset)
 
     def _tidy(self, is_clean: bool) -> None:
         """Remove epochs and snapshots that belong to nothing."""

@@ -352,6 +352,27 @@ def test_epochs_from_before_a_truncation_do_not_outlive_it():
     assert again.leader_epochs.entries() == [(2, 0)]
 
 
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_records_that_a_crash_brings_back_have_their_epochs(is_clean, start):
+    """Where the log starts is written by and by, the epochs at once: a follower that has epoch 0
+    only would else hear that it ended where epoch 2 goes on."""
+    log = sample()
+    entries = log.leader_epochs.entries()
+    log.advance_log_start_offset(log.log_end_offset - 1)
+    log.flush(NOW)
+    again = open_log(
+        log.disk,
+        SMALL,
+        is_clean=is_clean,
+        recovery_point=log.recovery_point,
+        log_start_offset=start,
+    )
+    assert again.log_start_offset == start
+    assert again.leader_epochs.entries() == [(0, start), *entries[1:]]
+    assert again.leader_epochs.is_dirty
+
+
 @pytest.mark.parametrize("content", [None, b"", b"nonsense"])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_lost_epoch_file_is_rebuilt_from_the_batches(content, is_clean):
