@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.sim.cluster import CleanStop
 from tidelog.sim.plan import make_plan
 from tidelog.sim.simulator import Result, Simulator
+from tidelog.sim.timeline import SECOND
+from tidelog.sim.view import metadata_of, node_of
 
 SECONDS = 5
 
@@ -52,6 +55,19 @@ def test_the_trace_does_not_change_what_happens() -> None:
     lines: list[str] = []
     assert Simulator(make_plan(1, seconds=SECONDS), lines.append).run().digest == run(1).digest
     assert any("Produce" in line for line in lines)
+
+
+def test_power_may_fail_in_the_step_that_a_stop_begins_with() -> None:
+    """The active controller writes at once that its own broker leaves."""
+    simulator = Simulator(make_plan(1, seconds=SECONDS))
+    simulator.cluster.start()
+    simulator.timeline.run(5 * SECOND)
+    machines = simulator.cluster.machines.values()
+    active = next(one for one in machines if metadata_of(node_of(one)).raft.is_leader)
+    active.disk.crash_at = active.disk.operations
+    CleanStop(active)
+    assert not active.is_running
+    simulator.timeline.run(6 * SECOND)
 
 
 def test_a_seed_draws_from_all_that_there_is() -> None:

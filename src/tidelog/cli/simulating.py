@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from statistics import median
 
@@ -92,8 +93,13 @@ def _results(work: list[Work]) -> Iterator[tuple[Result, float]]:
     if processes == 1:
         yield from map(timed, work)
         return
-    with get_context("fork").Pool(processes) as pool:
-        yield from pool.imap_unordered(timed, work)
+    pool = ProcessPoolExecutor(processes, get_context("fork"))
+    try:
+        # Not `map`, which keeps what is done until its turn comes; a worker that dies is told of.
+        for done in as_completed([pool.submit(timed, one) for one in work]):
+            yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _complaint(result: Result, nodes: int | None, seconds: int) -> str:

@@ -114,7 +114,7 @@ class CleanStop:
         self._machine, self._node, self._process = machine, node, process
         self._timeline = machine.network.timeline
         self._deadline_us = self._timeline.now_us + LEAVE_US_MAX
-        process.ask(node.leave)
+        process.happen(partial(process.ask, node.leave))
         self._wait(lambda: node.has_left, self._resign)
 
     def _wait(self, is_so: Callable[[], bool], then: Action) -> None:

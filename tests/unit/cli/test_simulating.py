@@ -84,6 +84,21 @@ def test_a_violation_says_how_to_see_it_again(
     assert "again: tidelog simulate --seed 2 --seconds 30 --trace" in shown
 
 
+class Gone(BaseException):
+    """What no simulation expects."""
+
+
+def fail(work: Work) -> tuple[Result, float]:
+    raise Gone(f"seed {work[0]}")
+
+
+def test_a_process_that_fails_ends_the_run_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulating, "timed", fail)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(Gone, match="seed"):
+        run_many(range(1, 4), None, 30)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
