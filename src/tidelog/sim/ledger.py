@@ -27,6 +27,8 @@ LENGTH_BYTES = 12
 SEQUENCE_MASK = (1 << 31) - 1
 """Behind the highest sequence comes 0."""
 NO_PRODUCER = (-1, -1, -1)
+EVERY_EPOCH = 1 << 31
+"""Later than every leader's."""
 
 
 class Entry(NamedTuple):
@@ -178,20 +180,27 @@ def surviving(disk: SimulatedDisk, path: str) -> ReplicaLog:
 
 
 def follow(
-    ledger: Ledger, machine: str, disk: SimulatedDisk, log: Log, *, may_be_rewritten: bool
+    ledger: Ledger,
+    machine: str,
+    disk: SimulatedDisk,
+    log: Log,
+    *,
+    may_be_rewritten: bool,
+    leader_epoch: int = EVERY_EPOCH,
 ) -> list[Entry]:
     """Take in what happened to a replica's log since the last time; what was appended. Where the
-    leader may have changed, the same end offset may be another's."""
+    leader may have changed, the same end offset may be another's. See Ledger.truncated for the
+    leader epoch."""
     replica = ledger.replica(machine)
     end_offset = log.log_end_offset
     if replica.start_offset != log.log_start_offset:
         replica.forget_below(log.log_start_offset)
     if replica.entries and replica.end_offset > end_offset:
-        ledger.truncated(machine, end_offset)
+        ledger.truncated(machine, end_offset, leader_epoch)
     while (
         may_be_rewritten and replica.entries and not is_there(disk, log.path, replica.entries[-1])
     ):
-        ledger.truncated(machine, replica.entries[-1].base_offset)
+        ledger.truncated(machine, replica.entries[-1].base_offset, leader_epoch)
     if replica.entries and replica.end_offset == end_offset:
         return []
     segment_offset, segment_position = -1, 0
@@ -235,6 +244,9 @@ class Ledger:
         """By the machine's name."""
         self.excused: dict[tuple[Offset, int], Excused] = {}
         """Committed batches that are gone."""
+        self._shown: dict[int, Offset] = {}
+        """By leader epoch, the highest high watermark that its leader has shown, as far as it was
+        not lost."""
         self._known: dict[tuple[Offset, int], tuple[Entry, tuple[Offset, int] | None]] = {}
         """Every batch there ever was, with the one before it."""
 
@@ -291,11 +303,18 @@ class Ledger:
                     )
                 return
 
-    def truncated(self, machine: str, end_offset: Offset) -> list[Entry]:
-        """Nobody gives up what is committed, unless its loss is excused."""
+    def truncated(
+        self, machine: str, end_offset: Offset, leader_epoch: int = EVERY_EPOCH
+    ) -> list[Entry]:
+        """Nobody gives up what is committed, unless its loss is excused. Who follows in a leader
+        epoch, and has not heard of a later one, knows nothing of what that commits: its leader may
+        lack records of earlier epochs which the next one has."""
         cut = self.replica(machine).truncate(end_offset)
+        shown = max((end for one, end in self._shown.items() if one <= leader_epoch), default=0)
         for gone in cut:
-            if self.is_committed(gone) and gone.base_offset >= self.start_offset:
+            if gone.base_offset >= shown or gone.base_offset < self.start_offset:
+                continue
+            if self.is_committed(gone):
                 raise Violation(
                     "committed records stay",
                     f"{self.name} on {machine} was truncated to {end_offset}, below the high"
@@ -311,9 +330,10 @@ class Ledger:
     def is_committed(self, one: Entry) -> bool:
         return one.key not in self.excused and self.committed.holds(one)
 
-    def commit(self, machine: str, high_watermark: Offset) -> list[Entry]:
+    def commit(self, machine: str, high_watermark: Offset, leader_epoch: int = 0) -> list[Entry]:
         """A leader shows what its own replica has below a high watermark; returns what is
         newly committed by that."""
+        self._shown[leader_epoch] = max(high_watermark, self._shown.get(leader_epoch, 0))
         if high_watermark <= self.high_watermark:
             return []
         replica = self.replica(machine)
@@ -379,4 +399,6 @@ class Ledger:
                 cost.append(last)
             self.committed.truncate(last.base_offset)
         self.high_watermark = min(self.high_watermark, self.committed.end_offset)
+        for epoch, shown in self._shown.items():
+            self._shown[epoch] = min(shown, self.high_watermark)
         return cost

@@ -192,7 +192,14 @@ class ReplicaInvariants:
         was_cut = end < before[1] or now[6] < before[6]
         if end != before[1] or start != before[2] or is_new_epoch or was_cut:
             rewritten = is_new_epoch or was_cut
-            added = follow(ledger, machine, disk, partition.log, may_be_rewritten=rewritten)
+            added = follow(
+                ledger,
+                machine,
+                disk,
+                partition.log,
+                may_be_rewritten=rewritten,
+                leader_epoch=leader_epoch,
+            )
             self._check_epochs(machine, partition, added)
         if partition.is_leader:
             self._check_leader(machine, partition, ledger, before, now)
@@ -296,7 +303,7 @@ class ReplicaInvariants:
         if self._is_overtaken(place, leader_epoch):
             ledger.excuse(machine, offset, "an unclean election")
             return False
-        return bool(ledger.commit(machine, offset))
+        return bool(ledger.commit(machine, offset, leader_epoch))
 
     def _is_overtaken(self, place: Place, leader_epoch: int) -> bool:
         """Whether another one leads, without the records of this epoch's leader, and that one and

@@ -83,6 +83,20 @@ def test_what_is_committed_is_not_truncated(ledger: Ledger) -> None:
         ledger.truncated("follower", 1)
 
 
+def test_a_later_leader_binds_nobody_who_has_not_heard_of_it(ledger: Ledger) -> None:
+    """It has records of epoch 1 that the leader of epoch 2 has not, and commits them in epoch 3,
+    while somebody else gives them up because the leader of epoch 2 does not have them."""
+    ledger.appended("follower", batch(2, 1))
+    for offset in range(3):
+        ledger.appended("other", batch(offset, 1))
+    ledger.commit("leader", 3, leader_epoch=3)
+    ledger.truncated("follower", 2, leader_epoch=2)
+    with pytest.raises(Violation, match="committed records stay"):
+        ledger.truncated("follower", 1, leader_epoch=2)
+    with pytest.raises(Violation, match="committed records stay"):
+        ledger.truncated("other", 2, leader_epoch=3)
+
+
 def test_what_was_deleted_may_be_truncated(ledger: Ledger) -> None:
     ledger.start_offset = 2
     ledger.truncated("follower", 0)
