@@ -127,10 +127,14 @@ class Durability:
         self._flushing += self._snapshots
         self._snapshots = []
         files += self._flushing
+        directories: tuple[str, ...] = ()
+        if self._parent is not None:
+            directories = (self.directory, self._parent)
+        elif self.names_changed:
+            directories = (self.directory,)
         self.names_changed = self.has_sealed = False
         self.last_flush_ms = now.monotonic_ms
         self._flush_end = log.log_end_offset
-        directories = (self.directory,) if self._parent is None else (self.directory, self._parent)
         return Unflushed(log.log_end_offset, tuple(files), replacements, directories)
 
     def flushed(self, end_offset: Offset) -> None:

@@ -588,6 +588,32 @@ class TestFlush:
         log.flush_failed()
         assert log.unflushed(NOW) is not None
 
+    def test_directories_are_flushed_where_names_have_changed(self):
+        """They cost as much as the records, and most flushes follow a record or two."""
+        log = open_log()
+
+        def directories() -> tuple[str, ...]:
+            work = log.unflushed(NOW)
+            work.flush(log.disk)
+            log.flushed(work.end_offset)
+            return work.directories
+
+        append(log, built())
+        assert directories() == (log.path,), "the segment is new"
+        append(log, built())
+        assert directories() == ()
+        log.roll(2, NOW)
+        append(log, built())
+        assert directories() == (log.path,)
+        log.truncate_to(2)
+        append(log, built())
+        assert directories() == (log.path,)
+        append(log, built())
+        work = log.unflushed(NOW)
+        assert work.directories == ()
+        log.flush_failed()
+        assert directories() == (log.path,), "nobody knows how far the last flush has come"
+
 
 class TestTransactions:
     def test_an_abort_over_three_segments_scenario_28(self):
