@@ -121,7 +121,9 @@ class Active:
 
         def turn() -> Slices[None]:
             if term == self._term:
-                error = yield from controller.metadata.append([NoOpRecord()], now, committed)
+                error = yield from controller.metadata.append(
+                    [NoOpRecord()], now, committed, is_awaited=False
+                )
                 if error is not ErrorCode.NONE:
                     committed(error, now)
 

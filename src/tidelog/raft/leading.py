@@ -81,11 +81,17 @@ class Leading:
 
     # Appending.
 
-    def append(self, batch: bytearray, now: Now) -> Appended | ErrorCode:
+    def append(
+        self, batch: bytearray, now: Now, *, is_awaited: bool = True
+    ) -> Appended | ErrorCode:
         """One batch, which gets the next offsets and this epoch."""
-        if not isinstance(self._quorum.role, Leader):
+        quorum, role = self._quorum, self._quorum.role
+        if not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._quorum.log.append_built(batch, self._quorum.epoch, now)
+        appended = quorum.log.append_built(batch, quorum.epoch, now)
+        if is_awaited:
+            role.awaited_end_offset = quorum.log.log_end_offset
+        return appended
 
     def append_control(self, records: list[Message], now: Now) -> Appended | ErrorCode:
         """The quorum's own records; voters among them count at once."""

@@ -115,10 +115,13 @@ class Raft:
 
     # Leading.
 
-    def append(self, batch: bytearray, now: Now) -> Appended | ErrorCode:
+    def append(
+        self, batch: bytearray, now: Now, *, is_awaited: bool = True
+    ) -> Appended | ErrorCode:
         """One batch of the leader, which gets its offsets and epoch here. It is committed when
-        the high watermark is beyond it, if this node still leads the same epoch then."""
-        appended = self._leading.append(batch, now)
+        the high watermark is beyond it, if this node still leads the same epoch then. Of what
+        nobody awaits the others hear one after the other, some milliseconds later."""
+        appended = self._leading.append(batch, now, is_awaited=is_awaited)
         self._quorum.settle(now)
         return appended
 

@@ -132,6 +132,7 @@ class Leader:
     """Begins with its epoch's first record."""
 
     __slots__ = (
+        "awaited_end_offset",
         "begin",
         "change",
         "check_deadline_ms",
@@ -149,6 +150,8 @@ class Leader:
         self.start_offset = start_offset
         self.high_watermark: Offset | None = None
         """Unknown until a record of this epoch is committed."""
+        self.awaited_end_offset = start_offset
+        """Up to there others hear of records, and of their commit, at once."""
         self.replicas = Replicas()
         self.fetched: dict[int, None] = {}
         """Voters that were heard of since the last majority of them."""

@@ -2,10 +2,14 @@
 
 A fetch that there is nothing new for waits, until something is appended or the high watermark
 moves: it is by the next answer that a follower learns of a commit (KIP-1166).
+
+What nobody awaits, as a NoOp, is told to one after the other: twice a second all nodes would write,
+flush and replay it in the same milliseconds, and clients' records that come then would wait.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NamedTuple
 
 from tidelog.env import Now
@@ -32,6 +36,18 @@ WAITING_MAX = 10_000
 """Long polls; beyond that a fetch is answered at once."""
 WAIT_MS_MAX = 5000
 """Of a long poll, whatever is asked for: who is gone is forgotten by then."""
+QUIET_MS = 5
+"""Between those who are told of what nobody awaits."""
+QUIET_TURNS = 4
+"""After so many of these pauses all are told, however many they are."""
+
+
+class News(Enum):
+    """What there is for who fetches."""
+
+    NONE = "nothing"
+    QUIET = "what nobody awaits"
+    AWAITED = "what is told at once"
 
 
 class Waiting(NamedTuple):
@@ -55,14 +71,18 @@ class Serving:
         self._waiting: list[Waiting] = []
         self._seen: tuple[object, ...] = ()
         """Role, log end and high watermark when the long polls were looked at."""
+        self._quiet_ms = NEVER
+        """When the next is told of what nobody awaits, if there is such."""
 
     @property
     def next_deadline_ms(self) -> int:
-        return min((waiting.deadline_ms for waiting in self._waiting), default=NEVER)
+        deadline_ms = min((waiting.deadline_ms for waiting in self._waiting), default=NEVER)
+        return min(deadline_ms, self._quiet_ms)
 
     def work(self, now: Now) -> bool:
         """Answer long polls that something changed for, or whose time is up."""
         if not self._waiting:
+            self._quiet_ms = NEVER
             return False
         quorum, role = self._quorum, self._quorum.role
         mark = role.high_watermark if isinstance(role, Leader) else None
@@ -71,14 +91,31 @@ class Serving:
             return False
         self._seen = seen
         waiting, self._waiting = self._waiting, []
+        quiet_left = self._quiet_turn(len(waiting), now)
         for one in waiting:
             fetched = self._decide(one.asked, one.bytes_max)
-            is_over = one.deadline_ms <= now.monotonic_ms
-            if is_over or is_news(fetched) or is_beyond(mark, one.high_watermark):
+            news = self._news(fetched, one.asked.fetch_offset, one.high_watermark)
+            is_told = news is News.AWAITED or one.deadline_ms <= now.monotonic_ms
+            if news is News.QUIET and not is_told:
+                is_told = quiet_left > 0
+                quiet_left -= 1
+            if is_told:
                 quorum.reply(one.answer, fetch_response(fetched, quorum.leader_view))
             else:
                 self._waiting.append(one)
+                self._expect_quiet(news, now)
         return len(self._waiting) < len(waiting)
+
+    def _quiet_turn(self, waiting: int, now: Now) -> int:
+        """How many may be told of what nobody awaits."""
+        if now.monotonic_ms < self._quiet_ms:
+            return 0
+        self._quiet_ms = NEVER
+        return -(-waiting // QUIET_TURNS)
+
+    def _expect_quiet(self, news: News, now: Now) -> None:
+        if news is News.QUIET and self._quiet_ms == NEVER:
+            self._quiet_ms = now.monotonic_ms + QUIET_MS
 
     # Fetch.
 
@@ -101,11 +138,13 @@ class Serving:
         # Who does not say what it knows, as Kafka before 4.1, is told of what comes from now on.
         known = None if mark is None else min(mark, asked.high_watermark)
         may_wait = request.max_wait_ms > 0 and len(self._waiting) < WAITING_MAX
-        if not may_wait or is_news(fetched) or is_beyond(mark, known):
+        news = self._news(fetched, asked.fetch_offset, known)
+        if not may_wait or news is News.AWAITED:
             quorum.reply(answer, fetch_response(fetched, quorum.leader_view))
         else:
             deadline_ms = now.monotonic_ms + min(request.max_wait_ms, WAIT_MS_MAX)
             self._waiting.append(Waiting(deadline_ms, asked, request.max_bytes, known, answer))
+            self._expect_quiet(news, now)
         self._elections.heard(replica_id, now)
         quorum.settle(now)
 
@@ -131,6 +170,24 @@ class Serving:
             return good._replace(diverging=diverging)
         found = quorum.log.read(offset, quorum.log.log_end_offset, max(bytes_max, 0))
         return good if found is None else good._replace(records=found)
+
+    def _news(self, fetched: Fetched, offset: Offset, known: Offset | None) -> News:
+        """What there is for who has the log up to an offset, and knows a high watermark."""
+        role = self._quorum.role
+        if (
+            fetched.error is not ErrorCode.NONE
+            or fetched.diverging is not None
+            or fetched.snapshot_id is not None
+            or not isinstance(role, Leader)
+        ):
+            return News.AWAITED
+        mark = role.high_watermark
+        starts = [offset] if fetched.records else []
+        if mark is not None and (known is None or known < mark):
+            starts.append(-1 if known is None else known)
+        if not starts:
+            return News.NONE
+        return News.AWAITED if min(starts) < role.awaited_end_offset else News.QUIET
 
     def _snapshot_for(self, offset: Offset, epoch: int) -> SnapshotId | None:
         """The snapshot that a replica needs before it can go on with the log."""
@@ -193,20 +250,6 @@ class Serving:
             records=quorum.snapshots.read(snapshot_id, asked.position, bytes_max),
         )
         quorum.reply(answer, response)
-
-
-def is_news(fetched: Fetched) -> bool:
-    """Whether it is worth an answer at once."""
-    return (
-        fetched.error is not ErrorCode.NONE
-        or fetched.diverging is not None
-        or fetched.snapshot_id is not None
-        or len(fetched.records) > 0
-    )
-
-
-def is_beyond(mark: Offset | None, known: Offset | None) -> bool:
-    return mark is not None and (known is None or known < mark)
 
 
 def end_offset_for(quorum: Quorum, epoch: int) -> tuple[int, Offset]:

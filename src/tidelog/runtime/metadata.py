@@ -52,6 +52,7 @@ class Pending(NamedTuple):
     then: Committed | None = None
     size_bytes: int = 0
     timestamp_ms: int = 0
+    is_awaited: bool = True
 
 
 class MetadataActor(Protocol):
@@ -150,10 +151,15 @@ class Metadata:
     # Writing.
 
     def append(
-        self, records: Sequence[Message], now: Now, then: Committed | None = None
+        self,
+        records: Sequence[Message],
+        now: Now,
+        then: Committed | None = None,
+        *,
+        is_awaited: bool = True,
     ) -> Slices[ErrorCode]:
         """By the active controller: all of them or none, as one batch. Nothing else may be
-        appended before the last piece of this."""
+        appended before the last piece of this. See Raft.append for what is awaited."""
         if not self._is_active:
             return ErrorCode.NOT_CONTROLLER
         base_offset, image = self.log.log_end_offset, self.latest
@@ -179,18 +185,18 @@ class Metadata:
             return ErrorCode.NOT_CONTROLLER
         if base_offset != self.log.log_end_offset:
             # One decision at a time; but the quorum has noted other voters meanwhile.
-            return (yield from self.append(records, now, then))
+            return (yield from self.append(records, now, then, is_awaited=is_awaited))
         now = self._runtime.jobs.fresh(now)
         end_offset, batch = base_offset + len(written), builder.build()
         size = len(batch), now.wall_ms
-        pending = Pending(base_offset, end_offset, image, written, then, *size)
+        pending = Pending(base_offset, end_offset, image, written, then, *size, is_awaited)
         return self._append_built(batch, pending, now)
 
     def _append_built(self, batch: bytearray, pending: Pending, now: Now) -> ErrorCode:
         # Noted before it is appended: a quorum of one may commit it in the same call.
         before, self.latest = self.latest, pending.image
         self._pending.append(pending)
-        appended = self.raft.append(batch, now)
+        appended = self.raft.append(batch, now, is_awaited=pending.is_awaited)
         if not isinstance(appended, ErrorCode):
             return ErrorCode.NONE
         if pending not in self._pending:

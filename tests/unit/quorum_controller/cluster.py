@@ -33,17 +33,20 @@ class Log:
     def __init__(self) -> None:
         self.image = MetadataImage.empty()
         self.records: list[Any] = []
+        self.unawaited: list[Any] = []
         self.uncommitted: list[Any] = []
         self.error = ErrorCode.NONE
         self.log = SimpleNamespace(log_end_offset=0)
 
-    def append(self, records, now, then=None):
+    def append(self, records, now, then=None, *, is_awaited=True):
         yield 1
         if self.error is not ErrorCode.NONE:
             return self.error
         self.image = replay_all(self.image, records, self.log.log_end_offset, 1)
         self.log.log_end_offset += len(records)
         self.records += records
+        if not is_awaited:
+            self.unawaited += records
         if then is not None:
             self.uncommitted.append(then)
         return ErrorCode.NONE

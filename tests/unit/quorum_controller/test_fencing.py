@@ -383,6 +383,7 @@ def test_records_that_say_nothing():
     cluster.active.stop()
     cluster.sleep(2000)
     assert len(cluster.metadata.records) == 2
+    assert cluster.metadata.unawaited == cluster.metadata.records
 
 
 def test_a_no_op_that_cannot_be_written_is_not_waited_for():

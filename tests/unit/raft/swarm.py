@@ -122,7 +122,8 @@ class Life:
         for node in self.world.nodes.values():
             if node.is_up and node.raft.is_leader:
                 for _ in range(self.rng.randint(1, 3)):
-                    offset = node.append(f"{node.id} {self.rng.random()}")
+                    text = f"{node.id} {self.rng.random()}"
+                    offset = node.append(text, is_awaited=self.rng.random() < 0.8)
                     self.counts["append"] += offset is not None
 
     def _snapshot(self) -> None:

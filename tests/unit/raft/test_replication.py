@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from tidelog.env import DiskFull
 from tidelog.errors import ErrorCode
 from tidelog.raft.election_state import ElectionState
 from tidelog.raft.messages import fetch_request
-from tidelog.raft.serving import WAIT_MS_MAX
+from tidelog.raft.serving import QUIET_MS, QUIET_TURNS, WAIT_MS_MAX
 from tidelog.raft.types import ReplicaKey
 from tidelog.raft.validation import only_partition
 from tidelog.types import METADATA_TOPIC_ID
@@ -123,6 +125,66 @@ def poll(leader: Node, high_watermark: int, max_wait_ms: int = 500) -> list[Any]
         lambda response: answers.append(only_partition(response)),
     )
     return answers
+
+
+def test_what_nobody_awaits_is_told_to_one_after_the_other():
+    """So that nodes do not write, flush and replay it in the same milliseconds."""
+    world = started(static_world([1, 2, 3], observers=(7, 8, 9, 10, 11, 12)))
+    leader = world.elected()
+    world.run(2000)
+    fetches = Fetches(world)
+    start_ms = world.time_ms
+    offset = leader.append("quiet", is_awaited=False)
+    assert offset is not None
+    world.run_until(lambda: all(texts(node) == texts(leader) for node in world.nodes.values()))
+    told = Counter(ms - start_ms for ms, _, partition in fetches.answers if partition.records)
+    assert sum(told.values()) == 8
+    assert all(count <= 2 for count in told.values())
+    assert min(told) >= QUIET_MS
+    assert all(later - sooner >= QUIET_MS for sooner, later in pairwise(sorted(told)))
+    assert max(told) <= QUIET_MS * (QUIET_TURNS + 1)
+    world.run(100)
+    assert all(node.raft.high_watermark == offset + 1 for node in world.nodes.values())
+
+
+def test_the_commit_of_what_nobody_awaits_is_known_everywhere_before_the_next():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+
+    def known() -> set[int]:
+        return {node.raft.high_watermark for node in world.nodes.values()}
+
+    for _ in range(20):
+        start_ms = world.time_ms
+        assert leader.append("quiet", is_awaited=False) is not None
+        end_offset = leader.raft.log.log_end_offset
+        world.run_until(lambda end_offset=end_offset: known() == {end_offset})
+        assert world.time_ms - start_ms < 100
+        world.run(400)
+
+
+def test_what_is_awaited_takes_along_what_was_not():
+    world = started(static_world([1, 2, 3], observers=(7,)))
+    leader = world.elected()
+    world.run(2000)
+    fetches = Fetches(world)
+    leader.append("quiet", is_awaited=False)
+    assert fetches.answers == []
+    leader.append("news")
+    assert len(fetches.answers) == 3
+    world.run_until(lambda: all(texts(node) == texts(leader) for node in world.nodes.values()))
+    assert sum(bool(partition.records) for _, _, partition in fetches.answers) == 3
+
+
+def test_a_leader_with_nobody_left_to_tell_waits_for_nothing():
+    world = started(static_world([1, 2, 3]))
+    leader = world.elected()
+    world.run(2000)
+    leader.append("quiet", is_awaited=False)
+    assert leader.raft.next_deadline_ms == world.now.monotonic_ms + QUIET_MS
+    leader.raft.resign(world.now)
+    assert leader.raft.next_deadline_ms > world.now.monotonic_ms + QUIET_MS
 
 
 def test_an_append_ends_a_long_poll_that_has_just_begun():

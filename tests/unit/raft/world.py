@@ -246,11 +246,11 @@ class Node:
         assert request.API_KEY is not None
         handlers[request.API_KEY](request, now, answer)
 
-    def append(self, text: str) -> int | None:
+    def append(self, text: str, *, is_awaited: bool = True) -> int | None:
         """A record by the leader; its offset."""
         builder = BatchBuilder()
         builder.append(None, text.encode(), timestamp=self.world.now.wall_ms)
-        appended = self.raft.append(builder.build(), self.world.now)
+        appended = self.raft.append(builder.build(), self.world.now, is_awaited=is_awaited)
         return None if isinstance(appended, ErrorCode) else appended.base_offset
 
 

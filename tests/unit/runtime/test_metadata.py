@@ -18,6 +18,8 @@ from tidelog.env import Now
 from tidelog.errors import ErrorCode
 from tidelog.events import Flush, Flushed
 from tidelog.log.log import Log
+from tidelog.log.results import Appended
+from tidelog.metadata.batches import control_batch
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.records.cluster import (
     AbortTransactionRecord,
@@ -32,6 +34,7 @@ from tidelog.runtime.metadata import Metadata
 from tidelog.runtime.runtime import Runtime
 from tidelog.slices import Slices, finish
 from tidelog.wire.declare import Message
+from tidelog.wire.messages.control_records import KRaftVersionRecord
 
 LEVEL = FeatureLevelRecord(name="metadata.version", feature_level=30)
 
@@ -246,13 +249,44 @@ def test_who_loses_the_leadership_while_it_appends_is_told_once(monkeypatch: pyt
     active = world.begun()
     raft = active.raft
 
-    def append(batch: bytearray, now: Now) -> ErrorCode:
+    def append(batch: bytearray, now: Now, *, is_awaited: bool) -> ErrorCode:
         raft.resign(now)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     monkeypatch.setattr(raft, "append", append)
     assert active.write(named("a")) == [ErrorCode.NOT_CONTROLLER]
     assert active.metadata.latest is active.metadata.committed
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_the_quorum_is_told_whether_a_record_is_awaited(
+    monkeypatch: pytest.MonkeyPatch, is_awaited: bool
+):
+    world = MetadataWorld([1, 2, 3])
+    active = world.begun()
+    told: list[bool] = []
+    append = active.raft.append
+
+    def noted(batch: bytearray, now: Now, *, is_awaited: bool) -> Appended | ErrorCode:
+        told.append(is_awaited)
+        return append(batch, now, is_awaited=is_awaited)
+
+    monkeypatch.setattr(active.raft, "append", noted)
+    writing = active.metadata.append([named("a")], world.now, is_awaited=is_awaited)
+    next(writing)
+    # Another record comes first, so that it begins anew.
+    control = control_batch(
+        [KRaftVersionRecord(version=0, kraft_version=0)],
+        base_offset=active.metadata.log.log_end_offset,
+        leader_epoch=active.raft.epoch,
+        timestamp_ms=0,
+    )
+    append(control, world.now)
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            next(writing)
+    assert ended.value.value is ErrorCode.NONE
+    assert told == [is_awaited]
 
 
 def test_45_a_transaction_is_shown_when_it_ends_or_never():
