@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -75,7 +76,9 @@ def run(*args: object) -> Load:
 
 
 def touch_memory(replicas: int = 1) -> None:
-    """Write to memory just before a run, so that no run pays for what the host took back."""
+    """Write to memory just before a run, so that no run pays for what the host took back; nor for
+    what the runs before it have written: near a limit the kernel stops writers of dirty pages."""
+    os.sync()
     megabytes = TOUCHED_MEGABYTES + 1000 * (replicas - 1)
     subprocess.run([program(), "touch", str(megabytes)], check=True, capture_output=True)
 
