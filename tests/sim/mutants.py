@@ -95,7 +95,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "claim-the-epoch-of-the-process-before",
-        14,
+        51,
         (
             "loading",
             "epoch = node.broker.broker_epoch if node.config.is_broker else -1",

@@ -186,7 +186,7 @@ REPLICATION = (
     ),
     mutant(
         "forget-a-change-of-the-isr-that-the-controller-may-have-made",
-        18,
+        11,
         (
             "replica.isr_change",
             "if error in NOT_APPLIED:",
@@ -219,7 +219,7 @@ REPLICATION = (
     ),
     mutant(
         "serve-fetches-of-a-process-that-is-gone",
-        292,
+        55,
         (
             "replica.isr",
             "return UNKNOWN < broker_epoch < self._brokers.broker_epoch(replica_id)",
