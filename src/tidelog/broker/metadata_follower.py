@@ -31,13 +31,14 @@ class MetadataFollower:
         self._is_adopted = False
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
-        self._broker.moved_leaders.apply(records, now)
         if self._is_adopted:
+            self._broker.moved_leaders.apply(records, now)
             yield from self._broker.hosting.apply(records, now)
             self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))
 
     def reload(self, now: Now) -> Slices[None]:
         if self._is_adopted:
+            self._broker.moved_leaders.begin()
             self._broker.reconfigure()
             yield from self._broker.fetchers.share_out(now)
             yield from self._broker.hosting.reload(now)
@@ -68,6 +69,7 @@ class MetadataFollower:
             yield from broker.fetchers.share_out(now)
             yield from broker.hosting.reload(now)
         self._is_adopted = True
+        broker.moved_leaders.begin()
         now = broker.jobs.fresh(now)
         broker.start(now)
         broker.lifecycle.adopted(now)

@@ -3,7 +3,7 @@
 
 librdkafka forgets a broker that Metadata does not list any more, and with it the new leader of
 partitions that the same answer moves away from it: until it looks at its topics again, up to a
-second later. So each connection is told first that they have no leader, and asks again at once.
+second later. So each connection is told first that they have no leader, and asks again soon.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class MovedLeaders:
         self._told: set[tuple[ConnectionId, int]] = set()
         self._moved_end_ms = self._told_end_ms = 0
 
+    def begin(self) -> None:
+        """From here on: what was before, or what a snapshot tells, happened at another time."""
+        self._image = self._broker.image
+
     def apply(self, records: Sequence[Message], now: Now) -> None:
         """The image has them already."""
         before, self._image = self._image, self._broker.image
@@ -47,18 +51,26 @@ class MovedLeaders:
                 continue
             state = before.partition_by_id(record.topic_id, record.partition_id)
             if state is not None and 0 <= state.leader != record.leader:
-                broker = self._image.brokers.get(state.leader)
-                if broker is None or broker.fenced:
-                    self._moved[record.topic_id, record.partition_id] = state.leader
+                place = record.topic_id, record.partition_id
+                if self._is_gone(state.leader):
+                    self._moved[place] = state.leader
                     self._moved_end_ms = now.monotonic_ms + MOVED_MS
+                else:
+                    self._moved.pop(place, None)
 
     def lost_by(self, connection: ConnectionId, topic_id: Uuid, index: int, now: Now) -> int | None:
-        """The dead broker that led it, unless the client behind this connection has been told
-        that it leads nothing."""
+        """The dead broker that led it, unless it is back, or the client behind this connection has
+        been told that it leads nothing."""
         if not self._moved or now.monotonic_ms >= self._moved_end_ms or len(self._told) >= TOLD_MAX:
             return None
         broker_id = self._moved.get((topic_id, index))
-        return None if (connection, broker_id) in self._told else broker_id
+        if broker_id is None or (connection, broker_id) in self._told:
+            return None
+        return broker_id if self._is_gone(broker_id) else None
+
+    def _is_gone(self, broker_id: int) -> bool:
+        broker = self._image.brokers.get(broker_id)
+        return broker is None or broker.fenced
 
     def told(self, connection: ConnectionId, broker_ids: Iterable[int], now: Now) -> None:
         """The client behind this connection knows that these brokers lead nothing."""

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.broker.wired import Wired
 
 from tidelog.broker.leader_checks import DOUBT_MS, TIMEOUT_MS
+from tidelog.broker.metadata_follower import MetadataFollower
 from tidelog.broker.moved_leaders import MOVED_MS
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
@@ -185,6 +186,23 @@ def test_a_leader_that_lives_on_is_followed_at_once(wired: Wired) -> None:
     connection = wired[2].shell.connect()
     wired.change(2, 3, leader=3)
     assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_so_is_the_next_one_once_the_dead_broker_is_back(wired: Wired) -> None:
+    connection = wired[2].shell.connect()
+    die_and_be_followed(wired)
+    wired.fence(1, -1)
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_what_is_read_before_a_broker_serves_is_old_news(wired: Wired) -> None:
+    """After a start it reads what has long been over, its own death perhaps."""
+    actors = wired[2].broker.metadata._actors
+    follower = next(one for one in actors if isinstance(one, MetadataFollower))
+    follower._is_adopted = False
+    die_and_be_followed(wired)
+    follower._is_adopted = True
+    assert told(asked_by(wired, wired[2].shell.connect())) == (3, 0)
 
 
 def test_so_many_are_told_first_and_no_more(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,8 @@ class View:
         self.named.add(state.leader)
         return state.leader
 
-    def is_told(self, now: Now) -> None:
-        """The answer leaves."""
+    def leaves(self, now: Now) -> None:
+        """The answer, to the client."""
         if self.missing and self._connection is not None:
             self._moved.told(self._connection, self.missing, now)
 
@@ -117,7 +117,7 @@ def metadata(request: Request, broker: Broker, now: Now) -> Slices[Answer]:
     delayed = DelayedMetadata(answer, checks, now.monotonic_ms + CHECK_MS_MAX)
 
     def tell(view: View, answer: MetadataResponse, now: Now) -> None:
-        view.is_told(now)
+        view.leaves(now)
         broker.purgatory.complete(delayed, answer)
 
     def checked(now: Now) -> None:
@@ -130,7 +130,7 @@ def metadata(request: Request, broker: Broker, now: Now) -> Slices[Answer]:
 
     is_too_much = checks.held_partitions + delayed.size > HELD_PARTITIONS_MAX
     if is_too_much or not checks.check(view.named, checked, now):
-        view.is_told(now)
+        view.leaves(now)
         return answer
     checks.held_partitions += delayed.size
     return delayed
