@@ -89,7 +89,7 @@ class Leading:
         if not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         appended = quorum.log.append_built(batch, quorum.epoch, now)
-        if is_awaited:
+        if is_awaited and isinstance(appended, Appended):
             role.awaited_end_offset = quorum.log.log_end_offset
         return appended
 

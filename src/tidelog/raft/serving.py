@@ -72,7 +72,9 @@ class Serving:
         self._seen: tuple[object, ...] = ()
         """Role, log end and high watermark when the long polls were looked at."""
         self._quiet_ms = NEVER
-        """When the next is told of what nobody awaits, if there is such."""
+        """When the next are told of what nobody awaits, if there is such."""
+        self._quiet_share = 0
+        """So many at a time, until all have heard of it."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -104,6 +106,8 @@ class Serving:
             else:
                 self._waiting.append(one)
                 self._expect_quiet(news, now)
+        if self._quiet_ms == NEVER:
+            self._quiet_share = 0
         return len(self._waiting) < len(waiting)
 
     def _quiet_turn(self, waiting: int, now: Now) -> int:
@@ -111,7 +115,9 @@ class Serving:
         if now.monotonic_ms < self._quiet_ms:
             return 0
         self._quiet_ms = NEVER
-        return -(-waiting // QUIET_TURNS)
+        # As many as at the first turn: those who were told may be long in coming back.
+        self._quiet_share = max(self._quiet_share, -(-waiting // QUIET_TURNS))
+        return self._quiet_share
 
     def _expect_quiet(self, news: News, now: Now) -> None:
         if news is News.QUIET and self._quiet_ms == NEVER:

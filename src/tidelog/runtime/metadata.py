@@ -52,7 +52,6 @@ class Pending(NamedTuple):
     then: Committed | None = None
     size_bytes: int = 0
     timestamp_ms: int = 0
-    is_awaited: bool = True
 
 
 class MetadataActor(Protocol):
@@ -189,14 +188,16 @@ class Metadata:
         now = self._runtime.jobs.fresh(now)
         end_offset, batch = base_offset + len(written), builder.build()
         size = len(batch), now.wall_ms
-        pending = Pending(base_offset, end_offset, image, written, then, *size, is_awaited)
-        return self._append_built(batch, pending, now)
+        pending = Pending(base_offset, end_offset, image, written, then, *size)
+        return self._append_built(batch, pending, now, is_awaited)
 
-    def _append_built(self, batch: bytearray, pending: Pending, now: Now) -> ErrorCode:
+    def _append_built(
+        self, batch: bytearray, pending: Pending, now: Now, is_awaited: bool
+    ) -> ErrorCode:
         # Noted before it is appended: a quorum of one may commit it in the same call.
         before, self.latest = self.latest, pending.image
         self._pending.append(pending)
-        appended = self.raft.append(batch, now, is_awaited=pending.is_awaited)
+        appended = self.raft.append(batch, now, is_awaited=is_awaited)
         if not isinstance(appended, ErrorCode):
             return ErrorCode.NONE
         if pending not in self._pending:

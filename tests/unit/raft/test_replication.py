@@ -147,6 +147,22 @@ def test_what_nobody_awaits_is_told_to_one_after_the_other():
     assert all(node.raft.high_watermark == offset + 1 for node in world.nodes.values())
 
 
+def test_all_have_heard_after_so_many_pauses_however_slow_they_are():
+    """Voters do not ask again before they have written it down."""
+    world = started(static_world(list(range(1, 10))))
+    leader = world.elected()
+    world.run(2000)
+    for node in followers(world, leader):
+        node.flush_ms = (60, 90)
+    fetches = Fetches(world)
+    start_ms = world.time_ms
+    leader.append("quiet", is_awaited=False)
+    world.run(50)
+    told = [ms - start_ms for ms, _, partition in fetches.answers if partition.records]
+    assert len(told) == 8
+    assert max(told) <= QUIET_MS * (QUIET_TURNS + 1)
+
+
 def test_the_commit_of_what_nobody_awaits_is_known_everywhere_before_the_next():
     world = started(static_world([1, 2, 3]))
     leader = world.elected()
