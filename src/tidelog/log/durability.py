@@ -1,8 +1,8 @@
 """What of a log is durable, and what a flush must cover.
 
-The order is the contract: a file's bytes, then leader-epoch-checkpoint, then the directory; only
-then the recovery point goes up. Recovery reads no batch below it, so that by then all that is
-derived from those batches must be durable too.
+The order is the contract: a file's bytes, then leader-epoch-checkpoint, then the directory if a
+name in it has changed; only then the recovery point goes up. Recovery reads no batch below it, so
+that by then all that is derived from those batches must be durable too.
 """
 
 from __future__ import annotations

@@ -358,11 +358,15 @@ class _Loader:
             return
         self.epochs.clear()
         for segment in Segments(list(self.segments)).from_offset(self.log_start_offset):
+            if segment.base_offset >= known_from:
+                break
             for _, header in segment.headers():
                 if header.base_offset >= known_from:
                     break
                 if header.partition_leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if segment is not self.segments[-1]:
+                segment.let_go()  # there may be thousands
         for epoch, start_offset in known:
             self.epochs.assign(epoch, start_offset)
 
