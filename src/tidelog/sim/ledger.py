@@ -1,29 +1,19 @@
 """What is in every replica of a log, batch by batch, and what of it is committed.
 
-The truth that invariants are checked against: read from the simulated disks, not asked of the
-nodes. Also of machines that are dead: their disks and page caches still hold what they held.
+The truth that invariants are checked against: read from the simulated disks (disk_logs.py), not
+asked of the nodes. Also of machines that are dead: their disks and page caches still hold what they
+held.
 """
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
-from tidelog.log.log import Log
-from tidelog.log.names import LOG, file_name, parse_file_name
-from tidelog.sim.disk import SimulatedDisk
 from tidelog.sim.violation import Violation
 from tidelog.types import Offset
-from tidelog.wire.batch import BatchWalk, RecordBatch, read_batch
+from tidelog.wire.batch import RecordBatch
 
-HEADER = struct.Struct(">qiibIhi16xqhi")
-"""Of a batch: base offset, length, leader epoch, magic, checksum, attributes, last offset delta;
-behind two timestamps producer id, producer epoch, base sequence."""
-LENGTH_BYTES = 12
-"""That the length does not count."""
 SEQUENCE_MASK = (1 << 31) - 1
 """Behind the highest sequence comes 0."""
 NO_PRODUCER = (-1, -1, -1)
@@ -121,104 +111,6 @@ class ReplicaLog:
         ]
 
 
-def sound_entries(disk: SimulatedDisk, path: str, segment: Offset) -> Iterator[Entry]:
-    """The batches of one segment's file, as far as their checksums are right."""
-    for batch in BatchWalk(disk.peek(f"{path}/{file_name(segment, LOG)}")):
-        yield entry(batch, segment)
-
-
-_new = tuple.__new__
-
-
-@lru_cache(maxsize=1000)
-def _file(path: str, segment: Offset) -> str:
-    return f"{path}/{file_name(segment, LOG)}"
-
-
-def read_entries(disk: SimulatedDisk, path: str, segment: Offset, position: int) -> Iterator[Entry]:
-    """Those of a running node's file, from a position on: nobody doubts them."""
-    content = disk.content(_file(path, segment))
-    end = len(content)
-    while position + HEADER.size <= end:
-        header = HEADER.unpack_from(content, position)
-        base_offset, length, epoch, _, crc, _, last_delta = header[:7]
-        end_position = position + LENGTH_BYTES + length
-        if end_position > end:
-            return
-        end_offset, place = base_offset + last_delta + 1, (segment, position, end_position)
-        # Of every batch of every replica: without the call that Entry(...) is.
-        yield _new(Entry, (base_offset, end_offset, epoch, crc, *place, header[7:]))
-        position = end_position
-
-
-def is_there(disk: SimulatedDisk, path: str, one: Entry) -> bool:
-    """Whether a batch still lies where it was found."""
-    view = disk.peek(f"{path}/{file_name(one.segment, LOG)}", one.position)
-    found = read_batch(view, 0, len(view))
-    return isinstance(found, RecordBatch) and entry(found).is_same_as(one)
-
-
-def segments_of(disk: SimulatedDisk, path: str) -> list[Offset]:
-    """The base offsets of the segments that lie in a directory."""
-    found = []
-    for name in disk.names(path):
-        parsed = parse_file_name(name)
-        if parsed is not None and parsed.kind == LOG and not parsed.state:
-            found.append(parsed.offset)
-    return found
-
-
-def surviving(disk: SimulatedDisk, path: str) -> ReplicaLog:
-    """What recovery could find at most."""
-    log = ReplicaLog()
-    for segment in segments_of(disk, path):
-        for found in sound_entries(disk, path, segment):
-            if log.entries and found.base_offset < log.end_offset:
-                return log
-            log.append(found)
-    return log
-
-
-def follow(
-    ledger: Ledger,
-    machine: str,
-    disk: SimulatedDisk,
-    log: Log,
-    *,
-    may_be_rewritten: bool,
-    leader_epoch: int = EVERY_EPOCH,
-) -> list[Entry]:
-    """Take in what happened to a replica's log since the last time; what was appended. Where the
-    leader may have changed, the same end offset may be another's. See Ledger.truncated for the
-    leader epoch."""
-    replica = ledger.replica(machine)
-    end_offset = log.log_end_offset
-    if replica.start_offset != log.log_start_offset:
-        replica.forget_below(log.log_start_offset)
-    if replica.entries and replica.end_offset > end_offset:
-        ledger.truncated(machine, end_offset, leader_epoch)
-    while (
-        may_be_rewritten and replica.entries and not is_there(disk, log.path, replica.entries[-1])
-    ):
-        ledger.truncated(machine, replica.entries[-1].base_offset, leader_epoch)
-    if replica.entries and replica.end_offset == end_offset:
-        return []
-    segment_offset, segment_position = -1, 0
-    if replica.entries:
-        segment_offset = replica.entries[-1].segment
-        segment_position = replica.entries[-1].end_position
-    appended = []
-    for segment in log.segments.from_offset(max(segment_offset, 0)):
-        position = segment_position if segment.base_offset == segment_offset else 0
-        for found in read_entries(disk, log.path, segment.base_offset, position):
-            if found.end_offset > end_offset:
-                break
-            if found.end_offset > replica.start_offset:
-                ledger.appended(machine, found)
-                appended.append(found)
-    return appended
-
-
 class Excused(NamedTuple):
     """A committed batch that nobody need find any more."""
 
@@ -247,6 +139,8 @@ class Ledger:
         self._shown: dict[int, Offset] = {}
         """By leader epoch, the highest high watermark that its leader has shown, as far as it was
         not lost."""
+        self._counted: dict[str, Offset] = {}
+        """The same by machine that was in sync then."""
         self._known: dict[tuple[Offset, int], tuple[Entry, tuple[Offset, int] | None]] = {}
         """Every batch there ever was, with the one before it."""
 
@@ -307,10 +201,11 @@ class Ledger:
         self, machine: str, end_offset: Offset, leader_epoch: int = EVERY_EPOCH
     ) -> list[Entry]:
         """Nobody gives up what is committed, unless its loss is excused. Who follows in a leader
-        epoch, and has not heard of a later one, knows nothing of what that commits: its leader may
-        lack records of earlier epochs which the next one has."""
+        epoch, and has not heard of a later one, knows nothing of what that commits without it: its
+        leader may lack records of earlier epochs which the next one has."""
         cut = self.replica(machine).truncate(end_offset)
         shown = max((end for one, end in self._shown.items() if one <= leader_epoch), default=0)
+        shown = max(shown, self._counted.get(machine, 0))
         for gone in cut:
             if gone.base_offset >= shown or gone.base_offset < self.start_offset:
                 continue
@@ -343,6 +238,11 @@ class Ledger:
         self.high_watermark = high_watermark
         return added
 
+    def counts(self, machine: str, high_watermark: Offset) -> None:
+        """It was in sync when a leader showed that."""
+        self.check_below(machine, high_watermark, "the ISR has what is committed")
+        self._counted[machine] = max(high_watermark, self._counted.get(machine, 0))
+
     def check_below(self, machine: str, high_watermark: Offset, what: str) -> None:
         """A replica has what is committed, below an offset. By log matching it is enough to
         look at the last batch."""
@@ -361,6 +261,7 @@ class Ledger:
         """A fault left a machine with less; what nobody holds any more is excused."""
         before = self.replicas.get(machine)
         self.replicas[machine] = left
+        self._counted.pop(machine, None)
         gone = []
         for one in () if before is None else before.entries:
             if left.holds(one) or not self.is_committed(one):
@@ -401,4 +302,6 @@ class Ledger:
         self.high_watermark = min(self.high_watermark, self.committed.end_offset)
         for epoch, shown in self._shown.items():
             self._shown[epoch] = min(shown, self.high_watermark)
+        for member, shown in self._counted.items():
+            self._counted[member] = min(shown, self.high_watermark)
         return cost

@@ -14,7 +14,8 @@ from tidelog.raft.types import NOBODY
 from tidelog.raft.voters import VoterSet
 from tidelog.sim.counters import Counters
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.sim.ledger import Entry, Ledger, ReplicaLog, follow, surviving
+from tidelog.sim.disk_logs import follow, surviving
+from tidelog.sim.ledger import Entry, Ledger, ReplicaLog
 from tidelog.sim.plan import host
 from tidelog.sim.violation import Violation, require
 from tidelog.sim.voter_sets import VoterSets

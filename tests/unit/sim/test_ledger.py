@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidelog.sim.disk import SimulatedDisk
-from tidelog.sim.ledger import Entry, Ledger, ReplicaLog, surviving
+from tidelog.sim.disk_logs import surviving
+from tidelog.sim.ledger import Entry, Ledger, ReplicaLog
 from tidelog.sim.violation import Violation
 from tidelog.wire.batch_builder import BatchBuilder
 
@@ -89,8 +90,12 @@ def test_a_later_leader_binds_nobody_who_has_not_heard_of_it(ledger: Ledger) -> 
     ledger.appended("follower", batch(2, 1))
     for offset in range(3):
         ledger.appended("other", batch(offset, 1))
+    ledger.appended("member", batch(2, 1))
     ledger.commit("leader", 3, leader_epoch=3)
+    ledger.counts("member", 3)
     ledger.truncated("follower", 2, leader_epoch=2)
+    with pytest.raises(Violation, match="committed records stay"):
+        ledger.truncated("member", 2, leader_epoch=2)
     with pytest.raises(Violation, match="committed records stay"):
         ledger.truncated("follower", 1, leader_epoch=2)
     with pytest.raises(Violation, match="committed records stay"):
