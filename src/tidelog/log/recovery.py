@@ -201,7 +201,13 @@ class _Loader:
                 replay_batch(header, producers, None)
         if segment is not self.segments[-1]:
             segment.index_time()
-        segment.write_indexes()
+        self._flush_indexes(segment)
+
+    def _flush_indexes(self, segment: Segment) -> None:
+        """At once: the segment may lie below the recovery point, or be let go of, and then no flush
+        covers them."""
+        for file in segment.write_indexes():
+            file.flush()
 
     def _load_producers(self) -> None:
         end = self.log_end_offset
@@ -269,6 +275,11 @@ class _Loader:
             self.done_bytes = done + walk.position
             self.progress(self.done_bytes, self.all_bytes)
         self.log_end_offset = walk.next_offset
+        if walk.flaw is None and segment is not self.segments[-1]:
+            segment.index_time()
+            self._flush_indexes(segment)
+            segment.let_go()
+            return True
         if walk.flaw is not None:
             if not self.cut_damage:
                 self._require_torn_tail(segment, index, walk, recovery_point)
@@ -276,11 +287,7 @@ class _Loader:
                 log.warning("%s: cut %d bytes off at %d: a torn tail", path, lost, walk.position)
             segment.file.truncate(walk.position)
             segment.size = walk.position
-        elif segment is not self.segments[-1]:
-            segment.index_time()
         segment.write_indexes()
-        if segment is not self.segments[-1] and walk.flaw is None:
-            segment.let_go()
         return walk.flaw is None
 
     def _sum_up(

@@ -125,6 +125,7 @@ def recover(disk: SimulatedDisk) -> tuple[LogDir, Log]:
 
 
 def check(survivor: SimulatedDisk, witness: Witness) -> None:
+    check_what_is_flushed_then(survivor.copy())
     directory, log = recover(survivor)
     stored = [bytes(batch.to_view()) for batch in read_all(log)]
     fitting = [
@@ -156,6 +157,16 @@ def check(survivor: SimulatedDisk, witness: Witness) -> None:
     assert {p.producer_id: p.batches for p in clean.producers.active()} == {
         p.producer_id: p.batches for p in again.producers.active()
     }
+
+
+def check_what_is_flushed_then(survivor: SimulatedDisk) -> None:
+    """What was derived from the batches while they were recovered is durable with them."""
+    directory, log = recover(survivor)
+    log.flush(NOW)
+    directory.write(directory.recovery_point_checkpoint())
+    _, flushed = recover(survivor.crash())
+    assert flushed.log_end_offset == log.log_end_offset
+    check_indexes(flushed)
 
 
 def crash_at(operation: int, torn_bytes: int, *, mode: str) -> tuple[SimulatedDisk, Witness]:
