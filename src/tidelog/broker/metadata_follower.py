@@ -32,7 +32,7 @@ class MetadataFollower:
 
     def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
         if self._is_adopted:
-            self._broker.moved_leaders.apply(records, now)
+            yield from self._broker.moved_leaders.apply(records, now)
             yield from self._broker.hosting.apply(records, now)
             self._broker.lifecycle.metadata_changed(self._broker.jobs.fresh(now))
 

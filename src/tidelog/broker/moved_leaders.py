@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.env import Now
 from tidelog.events import ConnectionId
 from tidelog.metadata.records.topics import PartitionChangeRecord
+from tidelog.slices import Slices
 from tidelog.types import Uuid
 from tidelog.wire.declare import Message
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOVED_MS = 500
 """After which clients that lost a leader have asked."""
+RECORD_US = 1
+"""A change of a partition, roughly."""
 TOLD_MAX = 10_000
 """Connections, times the brokers that are missing for them; who comes later is told at once."""
 
@@ -34,7 +37,7 @@ class MovedLeaders:
         self._image = broker.image
         """As it was before the records that come next."""
         self._moved: dict[tuple[Uuid, int], int] = {}
-        """By topic id and index, the dead broker that led the partition."""
+        """By topic id and index, the broker that led the partition and has not handed it over."""
         self._told: set[tuple[ConnectionId, int]] = set()
         self._moved_end_ms = self._told_end_ms = 0
 
@@ -42,7 +45,7 @@ class MovedLeaders:
         """From here on: what was before, or what a snapshot tells, happened at another time."""
         self._image = self._broker.image
 
-    def apply(self, records: Sequence[Message], now: Now) -> None:
+    def apply(self, records: Sequence[Message], now: Now) -> Slices[None]:
         """The image has them already."""
         before, self._image = self._image, self._broker.image
         self._forget(now)
@@ -50,16 +53,19 @@ class MovedLeaders:
             if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
                 continue
             state = before.partition_by_id(record.topic_id, record.partition_id)
-            if state is not None and 0 <= state.leader != record.leader:
-                place = record.topic_id, record.partition_id
-                if self._is_gone(state.leader):
-                    self._moved[place] = state.leader
-                    self._moved_end_ms = now.monotonic_ms + MOVED_MS
-                else:
-                    self._moved.pop(place, None)
+            if state is None or not 0 <= state.leader != record.leader:
+                continue
+            yield RECORD_US
+            broker = self._image.brokers.get(state.leader)
+            if broker is not None and broker.in_controlled_shutdown and not broker.fenced:
+                self._moved.pop((record.topic_id, record.partition_id), None)
+                continue
+            # Perhaps not dead yet: that record comes last, and perhaps in a batch of its own.
+            self._moved[record.topic_id, record.partition_id] = state.leader
+            self._moved_end_ms = now.monotonic_ms + MOVED_MS
 
     def lost_by(self, connection: ConnectionId, topic_id: Uuid, index: int, now: Now) -> int | None:
-        """The dead broker that led it, unless it is back, or the client behind this connection has
+        """The dead broker that led it, unless it lives on, or the client behind this connection has
         been told that it leads nothing."""
         if not self._moved or now.monotonic_ms >= self._moved_end_ms or len(self._told) >= TOLD_MAX:
             return None

@@ -188,6 +188,24 @@ def test_a_leader_that_lives_on_is_followed_at_once(wired: Wired) -> None:
     assert told(asked_by(wired, connection)) == (3, 0)
 
 
+def test_so_is_one_that_hands_its_leaderships_over_and_goes(wired: Wired) -> None:
+    connection = wired[2].shell.connect()
+    wired.stop_in_order(1)
+    wired.change(2, 3, leader=3, isr=(2, 3))
+    wired.fence(1)
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
+def test_a_death_may_be_told_last_of_all(wired: Wired) -> None:
+    """Behind the changes of its partitions, of which there may be more than a batch holds."""
+    connection = wired[2].shell.connect()
+    wired.disconnect(1)
+    wired.change(2, 3, leader=3, isr=(2, 3))
+    wired.fence(1)
+    assert told(asked_by(wired, connection)) == (-1, DEAD)
+    assert told(asked_by(wired, connection)) == (3, 0)
+
+
 def test_so_is_the_next_one_once_the_dead_broker_is_back(wired: Wired) -> None:
     connection = wired[2].shell.connect()
     die_and_be_followed(wired)

@@ -261,10 +261,15 @@ class Wired:
         self.commit([record], *ids)
 
     def fence(self, node_id: int, fenced: int = 1) -> None:
+        self._change_registration(node_id, fenced=fenced)
+
+    def stop_in_order(self, node_id: int) -> None:
+        self._change_registration(node_id, in_controlled_shutdown=1)
+
+    def _change_registration(self, node_id: int, **fields: int) -> None:
+        """As the others hear of it."""
         epoch = self.nodes[node_id].broker.broker_epoch
-        record = BrokerRegistrationChangeRecord(
-            broker_id=node_id, broker_epoch=epoch, fenced=fenced
-        )
+        record = BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, **fields)
         self.commit([record], *(id_ for id_ in self.ids if id_ != node_id))
 
     def state(self, node_id: int, index: int = 0) -> PartitionState:
