@@ -15,7 +15,10 @@ POLL_SECONDS = 0.1
 
 def content(folder: Path) -> bytes:
     """A log from its first byte to its last. Where segments end is a replica's own affair."""
-    return b"".join(path.read_bytes() for path in sorted(folder.glob(f"*{LOG}")))
+    segments = sorted(folder.glob(f"*{LOG}"))
+    if not segments:
+        raise FileNotFoundError(f"there is no log in {folder}")
+    return b"".join(path.read_bytes() for path in segments)
 
 
 def difference(folders: Sequence[Path]) -> str | None:
@@ -33,13 +36,14 @@ def difference(folders: Sequence[Path]) -> str | None:
     return None
 
 
-def differences(directories: Sequence[Path], topic: str, seconds_max: float) -> list[str]:
+def differences(
+    directories: Sequence[Path], topic: str, partitions: int, seconds_max: float
+) -> list[str]:
     """Of a topic on nodes that nobody writes to, after what is still under way."""
-    names = sorted({path.name for one in directories for path in one.glob(f"{topic}-*")})
     deadline = time.monotonic() + seconds_max
     found = []
-    for name in names:
-        folders = [directory / name for directory in directories]
+    for index in range(partitions):
+        folders = [directory / f"{topic}-{index}" for directory in directories]
         while (differs := difference(folders)) is not None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         if differs is not None:
@@ -47,10 +51,11 @@ def differences(directories: Sequence[Path], topic: str, seconds_max: float) -> 
     return found
 
 
-def out_of_turn(directory: Path, topic: str) -> list[str]:
+def out_of_turn(directory: Path, topic: str, partitions: int) -> list[str]:
     """Batches of a whole log whose sequence is not the one behind the producer's batch before."""
     found = []
-    for folder in sorted(directory.glob(f"{topic}-*")):
+    for index in range(partitions):
+        folder = directory / f"{topic}-{index}"
         due: dict[tuple[int, int], int] = {}
         for batch in BatchWalk(memoryview(content(folder))):
             producer = batch.producer_id, batch.producer_epoch

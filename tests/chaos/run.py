@@ -114,8 +114,8 @@ class Run:
             for line in load.raised:
                 self._say(line)
         directories = [self._directory / f"node-{node}" for node in cluster.nodes]
-        differs = differences(directories, topic, SECONDS_MAX)
-        out = out_of_turn(directories[0], topic)[:COMPLAINTS_MAX]
+        differs = differences(directories, topic, PARTITIONS, SECONDS_MAX)
+        out = out_of_turn(directories[0], topic, PARTITIONS)[:COMPLAINTS_MAX]
         return [*complaints, *judged(load), *differs, *out]
 
 

@@ -162,11 +162,13 @@ def test_replicas_are_compared_byte_by_byte(tmp_path: Path) -> None:
         (directory / "t-0").mkdir(parents=True)
     (replicas[0] / "t-0" / "0.log").write_bytes(b"abcdef")
     (replicas[1] / "t-0" / "0.log").write_bytes(b"abc")
-    assert differences(replicas, "t", 0)[0].endswith("(3 bytes) differ at 3")
+    assert differences(replicas, "t", 1, 0)[0].endswith("(3 bytes) differ at 3")
     (replicas[1] / "t-0" / "3.log").write_bytes(b"dex")
-    assert differences(replicas, "t", 0)[0].endswith("(6 bytes) differ at 5")
+    assert differences(replicas, "t", 1, 0)[0].endswith("(6 bytes) differ at 5")
     (replicas[1] / "t-0" / "3.log").write_bytes(b"def")
-    assert differences(replicas, "t", 0) == [], "a segment may end anywhere"
+    assert differences(replicas, "t", 1, 0) == [], "a segment may end anywhere"
+    with pytest.raises(FileNotFoundError, match="node-1/t-1"):
+        differences(replicas, "t", 2, 0)
 
 
 def test_a_batch_out_of_turn_is_found(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_a_batch_out_of_turn_is_found(tmp_path: Path) -> None:
                 base_sequence=sequence,
             )
         (folder / "0.log").write_bytes(log)
-        return out_of_turn(tmp_path, "t")
+        return out_of_turn(tmp_path, "t", 1)
 
     assert write((0, 0), (0, 2), (1, 0)) == []
     assert write((0, 0), (0, 0)) == ["t-0: at 2 producer 7, epoch 0, has sequence 0, not 2"]

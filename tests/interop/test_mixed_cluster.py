@@ -33,7 +33,8 @@ def test_each_leads_and_follows_the_other(
     kinds = dict.fromkeys(ours, TIDELOG) | dict.fromkeys(theirs, APACHE)
     with MixedCluster(controllers, dict(sorted(kinds.items()))) as cluster:
         # Whoever leads a partition and whoever is next to lead it: there is one of each pair.
-        cluster.create("t", list(permutations(cluster.brokers)))
+        assignments = list(permutations(cluster.brokers))
+        cluster.create("t", assignments)
         assert set(leaders(cluster).values()) == set(cluster.brokers), "every broker leads"
         acked: list[Acked] = []
         for turn, (victim, others) in enumerate(((ours[0], theirs), (theirs[0], ours))):
@@ -53,7 +54,7 @@ def test_each_leads_and_follows_the_other(
         assert len(found) == len(acked)
         assert_in_order(acked)
         directories = [cluster.nodes[broker].log_dir for broker in cluster.brokers]
-        assert differences(directories, "t", WAIT_SECONDS_MAX) == []
+        assert differences(directories, "t", len(assignments), WAIT_SECONDS_MAX) == []
 
 
 def leaders(cluster: MixedCluster) -> dict[int, int]:
