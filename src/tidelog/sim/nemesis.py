@@ -25,6 +25,8 @@ TORN_BYTES_MAX = 200
 CLOCK_JUMP_MS_MAX = 300_000
 RESTART_US_MAX = 200 * MS
 """Within which a process is killed, and started again by somebody who watches it."""
+LAST_WORDS_US = 1500 * MS
+"""What it said last may come later than that: when the next process is registered."""
 STALLED = 3
 """One in so many connections of a machine stalls."""
 UNREADABLE = 4
@@ -126,7 +128,7 @@ class Nemesis:
     def _duration_us(self) -> int:
         return self._rng.randrange(*self.plan.duration_ms) * MS
 
-    def _until_healed(self, undo: Action) -> None:
+    def _until_healed(self, undo: Action, least_us: int = 0) -> None:
         """Undone after some time, or when all is healed."""
         self._count += 1
         number = self._count
@@ -136,7 +138,7 @@ class Nemesis:
             if self._undo.pop(number, None) is not None:
                 undo()
 
-        self._timeline.after(self._duration_us(), end)
+        self._timeline.after(max(self._duration_us(), least_us), end)
 
     def _victim(self) -> Machine | None:
         """A machine that works, if another may be kept from it."""
@@ -159,12 +161,13 @@ class Nemesis:
         return victim is not None
 
     def _restart(self) -> bool:
-        """At once: before others know that it was gone, or have heard its last words."""
+        """At once: before others know that it was gone, or have heard its last words. To some it
+        has said them, the controller perhaps, which so lets the next process in."""
         victim = self._victim()
         if victim is None:
             return False
-        if self._rng.randrange(2):
-            self._stall(victim, list(victim.host.sockets))
+        some = [socket for socket in victim.host.sockets if self._rng.randrange(2)]
+        self._stall(victim, some, LAST_WORDS_US)
         self._soon(partial(self._restart_now, victim))
         return True
 
@@ -291,7 +294,7 @@ class Nemesis:
         self._stall(victim, sockets)
         return bool(sockets)
 
-    def _stall(self, victim: Machine, chosen: list[Socket]) -> None:
+    def _stall(self, victim: Machine, chosen: list[Socket], least_us: int = 0) -> None:
         sockets = [one for one in chosen if not one.is_stalled]
         self._tell(f"{len(sockets)} connections of {victim} stall")
         for socket in sockets:
@@ -302,7 +305,7 @@ class Nemesis:
                 socket.is_stalled = False
             self._network.retransmit()
 
-        self._until_healed(heal)
+        self._until_healed(heal, least_us)
 
     # Disks and clocks.
 
