@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.env import Now
 
 FAST_STEPS, FAST_MS = 48, 8
-"""So many steps in this time, or more, are fast: some 2600 records a second on three nodes. Below
+"""So many steps in this time, or more, are fast: some thousands of records a second on three nodes. Below
 that more are seldom about to come, and to wait for them is time lost."""
 
 
