@@ -16,7 +16,7 @@ from tidelog.raft.elections import Elections
 from tidelog.raft.gate import DISK_FULL_RETRY_MS
 from tidelog.raft.messages import fetch_request
 from tidelog.raft.quorum import Quorum
-from tidelog.raft.roles import Election, Follower, Unattached, backoff
+from tidelog.raft.roles import Election, Follower, Leader, Unattached, backoff
 from tidelog.raft.serving import end_offset_for
 from tidelog.raft.snapshot_download import SnapshotDownload
 from tidelog.raft.types import NEVER, Address
@@ -81,7 +81,9 @@ class Following:
 
     def _may_ask(self) -> bool:
         quorum = self._quorum
-        if not quorum.gate.is_open or self.download.is_busy or self.appending.is_busy:
+        if isinstance(quorum.role, Leader) or not quorum.gate.is_open:
+            return False
+        if self.download.is_busy or self.appending.is_busy:
             return False
         return quorum.is_log_durable or not (quorum.config.is_controller or quorum.has_cut)
 

@@ -39,6 +39,10 @@ class Gate:
         """Whether the file says what the node thinks."""
         return self._content is None and not self._is_writing
 
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
+
     def store(self, content: bytes) -> None:
         """What is to be written before anything else leaves."""
         self._content = content

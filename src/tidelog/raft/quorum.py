@@ -172,14 +172,12 @@ class Quorum:
         self._is_settling = True
         try:
             self._is_stirred = True
-            while self._is_stirred:
-                self._is_stirred = False
-                for work in self._works:
-                    while work(now):
-                        self._is_stirred = True
-                if self._news and not self._is_stirred:
+            while self._is_stirred or self._news:
+                if self._is_stirred:
+                    self._is_stirred = False
+                    self._work(now)
+                else:
                     self._news.popleft()(now)
-                    self._is_stirred = True
         finally:
             self._is_settling = False
         self.next_deadline_ms = min(
@@ -188,13 +186,27 @@ class Quorum:
             *[part.next_deadline_ms for part in self.parts],
         )
 
+    def _work(self, now: Now) -> None:
+        """In turn, until none of them has found anything since one did."""
+        works = self._works
+        turn = idle = 0
+        while idle < len(works):
+            if works[turn](now):
+                idle = 0
+            else:
+                idle += 1
+                turn = turn + 1 if turn + 1 < len(works) else 0
+
     def tell(self, news: Action) -> None:
         """Have the listener told when all is settled."""
         self._news.append(news)
 
     def reply(self, answer: Answer, message: Message) -> None:
         """Once what it says is durable."""
-        self.gate.when_open(lambda now: answer(message))
+        if self.gate.is_open and not self.gate.is_waited_for:
+            answer(message)
+        else:
+            self.gate.when_open(lambda now: answer(message))
 
     def _flush_log(self, now: Now) -> bool:
         """A voter, or who may become one, has on disk what it says it has."""
