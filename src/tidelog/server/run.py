@@ -47,7 +47,7 @@ def run(config: BrokerConfig, cluster_id: str | None = None) -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)-7s %(name)s %(message)s",
     )
-    _raise_file_limit()
+    raise_file_limit()
     shorten_slices()
     try:
         return uvloop.run(_serve(config, cluster_id))
@@ -165,7 +165,7 @@ def _cannot_listen(endpoint: Endpoint, error: OSError) -> CannotLoad:
     return CannotLoad(f"cannot listen on {address}: {error.strerror or error}")
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """Every partition has a file or more, every connection one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 import re
-import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tidelog.client import ClientError
-from tidelog.testing.layout import PORTS_A_NODE, Layout
+from tidelog.testing.layout import PORTS_A_NODE, Layout, OtherData, known_cluster_id
 from tidelog.testing.observer import Observer
 from tidelog.testing.ports import BLOCK, Ports
-from tidelog.testing.processes import NurseryFailed, NurseryProcess
+from tidelog.testing.processes import NurseryFailed, NurseryProcess, has_ended
 
 NODES_MAX = BLOCK // PORTS_A_NODE
 SECONDS_MAX = 60.0
@@ -117,7 +116,7 @@ class Cluster:
             self._directory = Path(self._data_dir or self._tell("make_directory"))
             self._directory.mkdir(parents=True, exist_ok=True)
             self._cluster_id = known_cluster_id(self._directory, len(self.nodes))
-        except OSError as error:
+        except (OSError, OtherData) as error:
             raise ClusterError(str(error)) from None
 
     def __exit__(
@@ -153,59 +152,67 @@ class Cluster:
     def start(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
         """Start nodes that are down, and wait until each is in service."""
         with self._lock:
-            for node in nodes:
-                self._require(node, State.DOWN)
-            for node in dict.fromkeys(nodes):
+            for node in self._all(nodes, State.DOWN):
                 properties = self._layout.properties(node, self.directory, self._configs)
                 self._process_ids[node] = self._launch(node, properties)
                 self._states[node] = State.RUNNING
         self._wait_until_serving(set(nodes), timeout)
 
-    def stop(self, node: int) -> None:
-        """SIGTERM: the node hands over what it leads, stops cleanly, and is gone."""
-        self._end(node, signal.SIGTERM, State.RUNNING)
+    def stop(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
+        """SIGTERM: each node hands over what it leads, stops cleanly, and is gone."""
+        self._end(nodes, signal.SIGTERM, timeout, State.RUNNING)
 
-    def kill(self, node: int) -> None:
-        """kill -9: the process is gone, with all that it had not written."""
-        self._end(node, signal.SIGKILL, State.RUNNING, State.PAUSED)
+    def kill(self, *nodes: int, timeout: float = SECONDS_MAX) -> None:
+        """kill -9: the processes are gone, with all that they had not written."""
+        self._end(nodes, signal.SIGKILL, timeout, State.RUNNING, State.PAUSED)
 
     def restart(self, node: int, *, timeout: float = SECONDS_MAX) -> None:
         """Stop the node, unless it is down, and start it."""
+        deadline = time.monotonic() + timeout
         if self._known(node) not in self.down:
-            self.stop(node)
-        self.start(node, timeout=timeout)
+            self.stop(node, timeout=timeout)
+        self.start(node, timeout=max(0.0, deadline - time.monotonic()))
 
-    def pause(self, node: int) -> None:
-        """SIGSTOP: the process stands still, its connections stay open. As a long pause of
+    def pause(self, *nodes: int) -> None:
+        """SIGSTOP: the processes stand still, their connections stay open. As a long pause of
         a garbage collector, or a virtual machine that is moved."""
-        with self._lock:
-            self._require(node, State.RUNNING)
-            self._signal(node, signal.SIGSTOP)
-            self._states[node] = State.PAUSED
+        self._turn(nodes, signal.SIGSTOP, State.RUNNING, State.PAUSED)
 
-    def resume(self, node: int) -> None:
+    def resume(self, *nodes: int) -> None:
         """SIGCONT, after a pause."""
-        with self._lock:
-            self._require(node, State.PAUSED)
-            self._signal(node, signal.SIGCONT)
-            self._states[node] = State.RUNNING
+        self._turn(nodes, signal.SIGCONT, State.PAUSED, State.RUNNING)
 
-    def _end(self, node: int, number: signal.Signals, *states: State) -> None:
+    def _turn(self, nodes: Collection[int], number: signal.Signals, old: State, new: State) -> None:
         with self._lock:
-            self._require(node, *states)
-            self._signal(node, number)
-            process_id = self._process_ids[node]
-            end = os.pidfd_open(process_id)
-        try:
-            ending = select.poll()
-            ending.register(end, select.POLLIN)
-            ending.poll()
-        finally:
-            os.close(end)
+            for node in self._all(nodes, old):
+                self._signal(node, number)
+                self._states[node] = new
+
+    def _end(
+        self, nodes: Collection[int], number: signal.Signals, timeout: float, *states: State
+    ) -> None:
+        """Signal all, then wait for all. One that does not end in time is what it was before."""
+        deadline = time.monotonic() + timeout
+        ends: dict[int, tuple[int, int]] = {}
+        with ExitStack() as opened:
+            with self._lock:
+                for node in self._all(nodes, *states):
+                    self._signal(node, number)
+                    process_id = self._process_ids[node]
+                    ends[node] = process_id, os.pidfd_open(process_id)
+                    opened.callback(os.close, ends[node][1])
+            ended = [node for node, (_, end) in ends.items() if has_ended(end, deadline)]
         with self._lock:
-            if self._process_ids[node] == process_id:  # or another thread has started the next one
-                self._bury(node)
-                self._states[node] = State.DOWN
+            for node in ended:
+                # Or another thread has started the next one.
+                if self._process_ids[node] == ends[node][0]:
+                    self._bury(node)
+                    self._states[node] = State.DOWN
+        if late := [node for node in ends if node not in ended]:
+            advice = f"use kill({', '.join(map(str, late))})"
+            if number is signal.SIGKILL:
+                advice = "a process outlives it while the system waits for a disk, say"
+            raise self._too_late(late, f"end within {round(timeout, 1)} s of {number.name}", advice)
 
     # What a node runs in.
 
@@ -335,9 +342,12 @@ class Cluster:
             for node in sorted(wanted & ended.keys()):
                 raise ClusterError(f"node {node} ended with {ended[node]}: {self.last_line(node)}")
             if time.monotonic() > deadline:
-                listed = ", ".join(map(str, sorted(wanted)))
-                tails = "; ".join(f"node {node}: {self.last_line(node)}" for node in sorted(wanted))
-                raise TimeoutError(f"node {listed} did not serve within {timeout} s: {tails}")
+                raise self._too_late(sorted(wanted), f"serve within {round(timeout, 1)} s")
+
+    def _too_late(self, nodes: Collection[int], what: str, *advice: str) -> TimeoutError:
+        tails = [f"node {node}: {self.last_line(node)}" for node in nodes]
+        listed = ", ".join(map(str, nodes))
+        return TimeoutError(f"node {listed} did not {what}: {'; '.join([*tails, *advice])}")
 
     def last_line(self, node: int) -> str:
         """What a node said last, without time, level and logger."""
@@ -371,23 +381,15 @@ class Cluster:
             raise ValueError(f"there is no node {node!r}: the nodes are 1 to {len(self.nodes)}")
         return node
 
+    def _all(self, nodes: Collection[int], *states: State) -> list[int]:
+        """Each once; nothing is done to any if one is in another state."""
+        for node in nodes:
+            self._require(node, *states)
+        return list(dict.fromkeys(nodes))
+
     def _require(self, node: int, *states: State) -> None:
         if self._nursery is None:
             raise ClusterError(NOT_STARTED)
         self._look_who_ended()
         if self._states[self._known(node)] not in states:
             raise ClusterError(f"node {node} is {self._states[node].value}")
-
-
-def known_cluster_id(directory: Path, nodes: int) -> str:
-    """That of the data in a directory, of as many nodes, or a new one."""
-    from tidelog.log.checkpoint import parse_meta_properties
-    from tidelog.metadata.format import random_uuid
-    from tidelog.types import format_uuid
-
-    found = sorted(directory.glob("node-*/meta.properties"))
-    if found and len(found) != nodes:
-        raise ClusterError(f"{directory} holds a cluster of {len(found)} nodes, not {nodes}")
-    for path in found:
-        return parse_meta_properties(str(path), path.read_bytes()).cluster_id
-    return format_uuid(random_uuid(random.SystemRandom()))

@@ -7,6 +7,7 @@ through it, and nothing else does.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,10 @@ DEFAULTS = (
     "transaction.state.log.min.isr",
 )
 """What we set and who starts a cluster may set otherwise."""
+
+
+class OtherData(Exception):
+    """A directory holds what is not this cluster's."""
 
 
 class NodePorts(NamedTuple):
@@ -85,3 +90,17 @@ class Layout:
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": str(folder / f"node-{node}"),
         }
+
+
+def known_cluster_id(directory: Path, nodes: int) -> str:
+    """That of the data in a directory, of as many nodes, or a new one."""
+    from tidelog.log.checkpoint import parse_meta_properties
+    from tidelog.metadata.format import random_uuid
+    from tidelog.types import format_uuid
+
+    found = sorted(directory.glob("node-*/meta.properties"))
+    if found and len(found) != nodes:
+        raise OtherData(f"{directory} holds a cluster of {len(found)} nodes, not {nodes}")
+    for path in found:
+        return parse_meta_properties(str(path), path.read_bytes()).cluster_id
+    return format_uuid(random_uuid(random.SystemRandom()))

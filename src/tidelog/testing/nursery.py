@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.server.forking import fork
-from tidelog.server.run import run
+from tidelog.server.run import raise_file_limit, run
 from tidelog.testing.proxy import Proxy, Route
 
 LINE_BYTES_MAX = 1 << 16
@@ -106,6 +106,7 @@ class Nursery:
 
 def serve_proxy(routes: list[Route], control: socket.socket) -> int:
     """Until the nursery is gone."""
+    raise_file_limit()
     proxy = Proxy(routes)
     lines = bytearray()
     is_over = False

@@ -1,13 +1,16 @@
-"""The nursery as a test process sees it: commands there, answers back."""
+"""The nursery as a test process sees it: commands there, answers back; and the ends of nodes."""
 
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
+import time
 from typing import IO, Any
 
 CLOSE_SECONDS_MAX = 30
+POLL_MS_MAX = 1 << 30
 
 
 class NurseryFailed(Exception):
@@ -65,3 +68,11 @@ class NurseryProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def has_ended(process: int, deadline: float) -> bool:
+    """Waits until a process has, by its pidfd, or until the deadline."""
+    ending = select.poll()
+    ending.register(process, select.POLLIN)
+    left_ms = max(0.0, deadline - time.monotonic()) * 1000
+    return bool(ending.poll(min(left_ms, POLL_MS_MAX)))

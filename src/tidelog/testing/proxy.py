@@ -2,19 +2,26 @@
 and stands still while one of its ends is isolated.
 
 Nothing is lost and nothing is closed meanwhile, as with TCP when a cable is out: the other side
-waits until it gives up or the cable is back. Who connects is read from the client id of the first
-request, which has the node's id in it. Nobody listens here for a node that nobody listens for:
-a refused connection proves that a process is gone, with the proxy as without.
+waits until it gives up or the cable is back. Who gives up before the node has heard of it leaves
+nothing behind: attempts are many. A connection that both ends know stays until the cable is back,
+also when one or both have closed it, for what was sent before arrives then; no such connection is
+added meanwhile.
+
+Who connects is read from the client id of the first request, which has the node's id in it. Nobody
+listens here for a node that nobody listens for: a refused connection proves that a process is gone,
+with the proxy as without. That of an isolated node is not noticed before it could be heard of.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import selectors
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -23,8 +30,10 @@ BUFFER_BYTES = 256 << 10
 UNSENT_BYTES_MAX = 4 << 20
 """Of one direction; beyond it we stop reading."""
 RETRY_SECONDS = 0.01
-"""How often a node that is down is looked for."""
+"""How often a node that is down is looked for, and whether there are descriptors again."""
 BACKLOG = 128
+LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""There are no more sockets to be had."""
 
 HEADER = struct.Struct(">ihhih")
 """Length, API key, version, correlation id, and the length of the client id that follows."""
@@ -87,6 +96,8 @@ class Proxy:
         self._selector = selectors.DefaultSelector()
         self._down = list(routes)
         self._listening: dict[Route, socket.socket] = {}
+        self._resting: list[Route] = []
+        """Of those that listen: where connections wait until there are descriptors for them."""
         self._links: dict[Link, None] = {}
         self._look_at = 0.0
 
@@ -96,7 +107,10 @@ class Proxy:
 
     def set_isolated(self, node_ids: Iterable[int]) -> None:
         """From now on nothing passes to or from these nodes, and to and from others it does."""
-        self.isolated = frozenset(node_ids)
+        before, self.isolated = self.isolated, frozenset(node_ids)
+        for route in list(self._listening):
+            if route.node_id in before:
+                self._check(route)
         for link in list(self._links):
             self._do(link, partial(self._send, link, link.there))
 
@@ -109,13 +123,14 @@ class Proxy:
 
     def run_once(self) -> None:
         """Wait until something happens, and do it."""
-        timeout = max(0.0, self._look_at - time.monotonic()) if self._down else None
+        looks = self._down or self._resting
+        timeout = max(0.0, self._look_at - time.monotonic()) if looks else None
         for key, mask in self._selector.select(timeout):
             now = self._selector.get_map().get(key.fd)
             if now is not None and now.fileobj is key.fileobj:  # not closed by one of those before
                 key.data(mask)
-        if self._down and time.monotonic() >= self._look_at:
-            self._look_for_nodes()
+        if time.monotonic() >= self._look_at:
+            self._look_around()
 
     def close(self) -> None:
         """Nothing passes any more."""
@@ -127,25 +142,39 @@ class Proxy:
 
     # Listeners.
 
-    def _look_for_nodes(self) -> None:
+    def _look_around(self) -> None:
+        """Who is back, and who may try again to take connections."""
+        resting, self._resting = self._resting, []
+        for route in resting:
+            if route in self._listening:
+                self._wait_for_connections(route)
         for route in list(self._down):
-            if is_open(route.node_port):
-                self._down.remove(route)
-                self._listen(route)
+            with suppress(OSError):  # as when descriptors lack: later then
+                if is_open(route.node_port):
+                    self._listen(route)
+                    self._down.remove(route)
         self._look_at = time.monotonic() + RETRY_SECONDS
 
     def _listen(self, route: Route) -> None:
         listener = socket.create_server((HOST, route.port), backlog=BACKLOG)
         listener.setblocking(False)
         self._listening[route] = listener
-        self._selector.register(
-            listener, selectors.EVENT_READ, lambda mask: self._accept(route, listener)
-        )
+        self._wait_for_connections(route)
 
-    def _accept(self, route: Route, listener: socket.socket) -> None:
+    def _wait_for_connections(self, route: Route) -> None:
+        listener = self._listening[route]
+        self._selector.register(listener, selectors.EVENT_READ, lambda mask: self._accept(route))
+
+    def _accept(self, route: Route) -> None:
+        """One that there is no descriptor for stays where it is, in the kernel's queue."""
+        listener = self._listening[route]
         try:
             accepted, _ = listener.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in LACKING:
+                self._selector.unregister(listener)
+                self._resting.append(route)
+                self._look_at = time.monotonic() + RETRY_SECONDS
             return
         link = Link(prepared(accepted), route)
         self._links[link] = None
@@ -154,22 +183,23 @@ class Proxy:
     def _check(self, route: Route) -> None:
         """A connection to a node ended: is the node gone? Asked before anybody else notices."""
         listener = self._listening.get(route)
-        if listener is not None and not is_open(route.node_port):
-            del self._listening[route]
+        if listener is None or route.node_id in self.isolated or may_be_open(route.node_port):
+            return
+        del self._listening[route]
+        if listener in self._selector.get_map():
             self._selector.unregister(listener)
-            listener.close()
-            self._down.append(route)
-            self._look_at = time.monotonic() + RETRY_SECONDS
+        listener.close()
+        self._down.append(route)
+        self._look_at = time.monotonic() + RETRY_SECONDS
 
     # Links.
 
     def _arm(self, link: Link) -> None:
-        """Wait for what may pass now."""
-        stands = link.route.node_id in self.isolated or link.sender in self.isolated
+        """Wait for what may pass now; or, until the node knows of it, for the end of an attempt."""
         pipes = [link.there] if link.back is None else [link.there, link.back]
         wanted = dict.fromkeys(link.sockets, 0)
         for pipe in pipes:
-            if stands:
+            if link.back is not None and self._stands(link):
                 break
             if not pipe.has_ended and len(pipe.unsent) < UNSENT_BYTES_MAX:
                 wanted[pipe.source] |= selectors.EVENT_READ
@@ -184,6 +214,9 @@ class Proxy:
                 self._selector.register(one, events, self._handler(link, one))
             elif known[one].events != events:
                 self._selector.modify(one, events, known[one].data)
+
+    def _stands(self, link: Link) -> bool:
+        return link.route.node_id in self.isolated or link.sender in self.isolated
 
     def _handler(self, link: Link, one: socket.socket) -> Callable[[int], None]:
         def handle(mask: int) -> None:
@@ -223,7 +256,7 @@ class Proxy:
 
     def _send(self, link: Link, pipe: Pipe) -> None:
         """Not a byte, if we have just learned whose it is and that one is isolated."""
-        if link.route.node_id in self.isolated or link.sender in self.isolated:
+        if self._stands(link):
             return
         if link.back is None and link.sender is not None:
             self._connect(link)
@@ -273,11 +306,18 @@ def prepared(one: socket.socket) -> socket.socket:
 
 
 def is_open(port: int) -> bool:
-    """Whether somebody listens; a process that stands still does."""
+    """Whether somebody listens; a process that stands still does. OSError: cannot be asked."""
     try:
         socket.create_connection((HOST, port), timeout=1).close()
     except ConnectionRefusedError:
         return False
+    except TimeoutError:
+        pass
+    return True
+
+
+def may_be_open(port: int) -> bool:
+    try:
+        return is_open(port)
     except OSError:
         return True
-    return True

@@ -150,6 +150,23 @@ def test_a_paused_node_falls_out_of_the_isr_and_comes_back(cluster):
     cluster.wait_isr("t")
 
 
+def test_several_nodes_at_once_or_none(cluster):
+    cluster.pause(1, 2, 1)
+    with pytest.raises(ClusterError, match="node 1 is paused"):
+        cluster.pause(3, 1)
+    with pytest.raises(ClusterError, match="node 3 is running"):
+        cluster.resume(1, 3)
+    cluster.resume(1, 2)
+    cluster.kill(1, 2, 1)
+    with pytest.raises(ClusterError, match="node 2 is down"):
+        cluster.kill(3, 2)
+    assert cluster.down == (1, 2)
+    cluster.start(*cluster.down)
+    cluster.stop(*cluster.nodes)
+    assert all("stopped cleanly" in cluster.last_line(node) for node in cluster.nodes)
+    cluster.start(*cluster.down)
+
+
 def test_an_isolated_leader_serves_clients_and_is_alone(cluster):
     leader = cluster.leader("t")
     # A client that knows it: one that comes later is told of all brokers by the first that it

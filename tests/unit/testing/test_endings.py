@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import select
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,7 +114,11 @@ def alone() -> Iterator[Cluster]:
 
 def children(cluster: Cluster) -> list[int]:
     assert cluster._nursery is not None
-    process_id = cluster._nursery._process.pid
+    return forked_by(cluster._nursery)
+
+
+def forked_by(nursery: NurseryProcess) -> list[int]:
+    process_id = nursery._process.pid
     return [
         int(one)
         for one in Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
@@ -246,6 +253,79 @@ def test_a_stop_that_takes_long_keeps_no_other_thread_waiting(alone):
     os.kill(process_id, signal.SIGCONT)
     thread.join(SECONDS_MAX)
     assert alone.down == (1,)
+
+
+@pytest.mark.slow
+def test_nodes_that_are_stopped_together_are_all_told_before_one_is_waited_for():
+    with Cluster(nodes=2) as cluster:
+        process_ids = list(cluster._process_ids.values())
+        for process_id in process_ids:
+            os.kill(process_id, signal.SIGSTOP)
+        thread = threading.Thread(target=cluster.stop, args=(1, 2), daemon=True)
+        thread.start()
+        while not all(has_pending(one, signal.SIGTERM) for one in process_ids):
+            assert thread.is_alive()
+        cluster.kill(1, 2)
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
+        assert cluster.down == (1, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [Cluster.stop, Cluster.restart])
+def test_a_stop_that_is_given_up_leaves_a_node_that_can_be_killed(alone, end):
+    os.kill(alone._process_ids[1], signal.SIGSTOP)
+    said = f"within 0.2 s of SIGTERM: node 1: {alone.last_line(1)}; use kill(1)"
+    with pytest.raises(TimeoutError, match=re.escape(said)):
+        end(alone, 1, timeout=0.2)
+    assert alone.down == ()
+    alone.kill(1)
+    assert alone.down == (1,)
+    alone.start(1)
+    assert alone.controller() == 1
+
+
+@pytest.mark.slow
+def test_a_kill_that_has_no_effect_is_given_up(alone, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(alone, "_signal", lambda node, number: None)
+        with pytest.raises(TimeoutError, match=r"within 0\.1 s of SIGKILL: node 1: .*; a process "):
+            alone.kill(1, timeout=0.1)
+    assert alone.down == ()
+    alone.kill(1)
+    assert alone.down == (1,)
+
+
+def test_a_restart_has_one_deadline(monkeypatch):
+    now, left = [100.0], []
+
+    class Slow(Cluster):
+        def stop(self, *nodes: int, timeout: float = 0) -> None:
+            left.append(timeout)
+            now[0] += 20
+
+        def start(self, *nodes: int, timeout: float = 0) -> None:
+            left.append(timeout)
+
+    cluster = Slow()
+    monkeypatch.setattr(Slow, "down", ())
+    monkeypatch.setattr("tidelog.testing.cluster.time", SimpleNamespace(monotonic=lambda: now[0]))
+    cluster.restart(1, timeout=30)
+    assert left == [30, 10]
+
+
+def test_the_proxy_gets_all_descriptors_that_it_may_have(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        nursery = NurseryProcess()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    nursery.tell("proxy", routes=[], log=str(tmp_path / "log"))
+    nursery.tell("network", change="isolate", nodes=[])
+    (proxy,) = forked_by(nursery)
+    assert resource.prlimit(proxy, resource.RLIMIT_NOFILE) == (hard, hard)
+    nursery.close()
 
 
 def has_pending(process_id: int, number: signal.Signals) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from tidelog.testing.ports import HOST, Ports
-from tidelog.testing.proxy import HEADER, Proxy, Route, sender_of
+from tidelog.testing.proxy import HEADER, RETRY_SECONDS, Proxy, Route, sender_of
 
 SECONDS_MAX = 30
 STALL_SECONDS = 0.3
@@ -44,6 +48,16 @@ def test_a_node_is_known_by_its_client_id(client_id, sender):
     assert {sender_of(data[:end]) for end in range(whole)} == ({None} if whole else set())
 
 
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether something is so, or will be."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(0.01)
+    return True
+
+
 class Echo:
     """A node: it answers every byte with the same byte, until it is gone."""
 
@@ -51,6 +65,7 @@ class Echo:
         self.port = port
         self.listener = socket.create_server((HOST, port))
         self.connections: list[socket.socket] = []
+        self.heard = bytearray()
         self.threads = [threading.Thread(target=self._accept, daemon=True)]
         self.threads[0].start()
 
@@ -68,6 +83,7 @@ class Echo:
     def _answer(self, connection: socket.socket) -> None:
         try:
             while data := connection.recv(65536):
+                self.heard += data
                 connection.sendall(data)
         except OSError:
             pass
@@ -75,12 +91,7 @@ class Echo:
 
     def has_open(self, count: int) -> bool:
         """Whether so many connections stay: the proxy's looks are closed as soon as seen."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while len([one for one in self.connections if one.fileno() >= 0]) != count:
-            if time.monotonic() > deadline:
-                return False
-            self.threads[0].join(0.01)
-        return True
+        return becomes(lambda: len([one for one in self.connections if one.fileno() >= 0]) == count)
 
     def kill(self) -> None:
         """As the kernel does it: the listener and every connection at once."""
@@ -137,15 +148,11 @@ class Running:
             one.close()
 
     def connect(self, client_id: str = "raft-client-2", *, attempts: int = 1000) -> Connection:
-        """As soon as the proxy has found the node."""
-        for _ in range(attempts):
-            try:
-                self.connections.append(Connection(self.port, client_id))
-            except ConnectionRefusedError:
-                threading.Event().wait(0.01)
-            else:
-                return self.connections[-1]
-        raise ConnectionRefusedError("the proxy does not listen")
+        self.connections.append(connected(self.port, client_id, attempts))
+        return self.connections[-1]
+
+    def has_links(self, count: int) -> bool:
+        return becomes(lambda: len(self.proxy._links) == count)
 
 
 class Connection:
@@ -178,6 +185,16 @@ class Connection:
         finally:
             self.socket.settimeout(SECONDS_MAX)
         return False
+
+
+def connected(port: int, client_id: str = "raft-client-2", attempts: int = 1000) -> Connection:
+    """As soon as the proxy has found the node."""
+    for _ in range(attempts):
+        try:
+            return Connection(port, client_id)
+        except ConnectionRefusedError:
+            threading.Event().wait(0.01)
+    raise ConnectionRefusedError("the proxy does not listen")
 
 
 @contextmanager
@@ -233,6 +250,38 @@ def test_a_connection_of_that_time_begins_when_it_is_over(network, isolated):
     assert before.receive(1) == b"x"
 
 
+@pytest.mark.parametrize("isolated", [1, 2])
+def test_attempts_that_are_given_up_meanwhile_leave_nothing_behind(network, isolated):
+    proxy, node = network
+    proxy.connect().introduced()
+    proxy.isolate(isolated)
+    attempts = [proxy.connect() for _ in range(50)]
+    assert proxy.has_links(51)
+    for attempt in attempts:
+        attempt.socket.close()
+    assert proxy.has_links(1), "the one from before"
+    proxy.isolate()
+    proxy.connect().introduced()
+    assert node.heard.count(b"raft-client-2") == 2, "it never hears of the others"
+
+
+@pytest.mark.parametrize("words", [b"last words", b""])
+@pytest.mark.parametrize("isolated", [1, 2])
+def test_what_was_sent_before_a_connection_was_given_up_arrives_when_it_is_over(
+    network, isolated, words
+):
+    proxy, node = network
+    other, connection = proxy.connect().introduced(), proxy.connect().introduced()
+    proxy.isolate(isolated)
+    connection.socket.sendall(words)
+    connection.socket.close()
+    assert other.is_silent()
+    assert node.has_open(2)
+    proxy.isolate()
+    assert node.has_open(1), "the end is known"
+    assert node.heard.endswith(b"body" + words)
+
+
 def test_others_pass_while_one_is_isolated(network):
     proxy, _ = network
     proxy.connect().introduced()
@@ -271,6 +320,104 @@ def test_nobody_listens_for_a_node_that_is_gone_and_somebody_when_it_is_back(net
     back = Echo(node.port)
     proxy.connect().introduced()
     back.kill()
+
+
+def test_that_an_isolated_node_is_gone_shows_when_it_is_over(network):
+    proxy, node = network
+    proxy.connect().introduced().socket.close()
+    assert proxy.has_links(0)
+    proxy.isolate(1)
+    node.kill()
+    for _ in range(2):
+        attempt = proxy.connect(attempts=1)
+        assert attempt.is_silent()
+        attempt.socket.close()
+        assert proxy.has_links(0)
+    proxy.isolate()
+    with pytest.raises(ConnectionRefusedError):
+        proxy.connect(attempts=1)
+
+
+@pytest.fixture
+def failed(network, monkeypatch) -> list[float]:
+    """When the proxy could not take a connection, for there are no descriptors any more."""
+    proxy, _ = network
+    proxy.connect().introduced()
+    accept, times = socket.socket.accept, []
+
+    def fail(listener: socket.socket) -> tuple[socket.socket, object]:
+        if listener.getsockname()[1] != proxy.port:
+            return accept(listener)
+        times.append(time.monotonic())
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "accept", fail)
+    return times
+
+
+def test_without_descriptors_connections_wait_and_the_proxy_does_not_spin(
+    network, failed, monkeypatch
+):
+    proxy, _ = network
+    connection = proxy.connect()
+    assert becomes(lambda: len(failed) > 3)
+    assert failed[3] - failed[0] >= 3 * RETRY_SECONDS
+    monkeypatch.undo()
+    connection.introduced()
+
+
+def test_without_descriptors_a_node_that_is_gone_is_noticed(network, failed):
+    proxy, node = network
+    connection = proxy.connect()
+    assert becomes(lambda: bool(failed))
+    node.kill()
+    with pytest.raises(ConnectionResetError):
+        connection.receive(1)
+    with pytest.raises(ConnectionRefusedError):
+        proxy.connect(attempts=1)
+
+
+FILES = 32
+FEW_FILES = """
+import resource, socket, sys
+from tidelog.testing.nursery import serve_proxy
+from tidelog.testing.proxy import Route
+
+files, control, *ports = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+routes = [Route(1, *ports[:2]), Route(2, *ports[2:])]
+serve_proxy(routes, socket.socket(fileno=control))
+"""
+
+
+@pytest.mark.slow
+def test_more_connections_than_descriptors_are_lived_through():
+    ports = Ports(4)
+    port, node_port, other_port, other_node_port = ports.numbers
+    ours, theirs = socket.socketpair()
+    arguments = map(str, (FILES, theirs.fileno(), *ports.numbers))
+    process = subprocess.Popen(
+        [sys.executable, "-c", FEW_FILES, *arguments], pass_fds=[theirs.fileno()]
+    )
+    files = Path(f"/proc/{process.pid}/fd")
+    node = Echo(node_port)
+    connections = [connected(port).introduced()]
+    idle = [socket.create_connection((HOST, port)) for _ in range(FILES + 10)]
+    assert becomes(lambda: len(list(files.iterdir())) == FILES)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(STALL_SECONDS)
+    connections.append(connected(port))
+    for one in idle:
+        one.close()
+    connections[1].introduced()
+    other = Echo(other_node_port)
+    connections.append(connected(other_port).introduced())
+    for one in (ours, theirs, *(connection.socket for connection in connections)):
+        one.close()
+    assert process.wait(SECONDS_MAX) == 0
+    node.kill()
+    other.kill()
+    ports.release()
 
 
 def test_a_look_whether_somebody_listens_reaches_nobody(network):
