@@ -21,8 +21,9 @@ from tidelog.wire.declare import Message
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
-MOVED_MS = 500
-"""After which clients that lost a leader have asked."""
+MOVED_MS = 1000
+"""After which clients that lost a leader have asked. One that had no other connection waits for
+half a second before it looks for one."""
 RECORD_US = 1
 """A change of a partition, roughly."""
 TOLD_MAX = 10_000
@@ -30,7 +31,7 @@ TOLD_MAX = 10_000
 
 
 class MovedLeaders:
-    """Of half a second."""
+    """Of one second."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

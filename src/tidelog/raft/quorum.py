@@ -8,8 +8,7 @@ another, and nothing is sent while quorum-state is not durable.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from tidelog.raft.gate import DISK_FULL_RETRY_MS, Action, Gate
 from tidelog.raft.history import load_history
 from tidelog.raft.messages import LeaderView
 from tidelog.raft.roles import Election, Follower, Leader, Resigned, Role, Unattached
+from tidelog.raft.settling import Settling
 from tidelog.raft.snapshots import Snapshots, last_epoch, reconcile
 from tidelog.raft.types import (
     LAST_EPOCH,
@@ -95,10 +95,8 @@ class Quorum:
         self.high_watermark: Offset = 0 if latest is None else latest.end_offset
         self.parts: list[Part] = []
         """In the order in which they work; telling the listener comes last."""
-        self._works: list[Callable[[Now], bool]] = []
+        self._settling = Settling()
         self.next_deadline_ms = NEVER
-        self._news: deque[Action] = deque()
-        self._is_settling = self._is_stirred = False
         self._is_flushing = False
         self._cuts = self._flushed_cuts = 0
         """How often the log was truncated, and how much of that the disk knows."""
@@ -162,44 +160,22 @@ class Quorum:
     def add(self, *parts: Part) -> None:
         self.parts += parts
         # Last, so that one flush covers all that the others append.
-        self._works = [self.gate.work, *(part.work for part in self.parts), self._flush_log]
+        works = [self.gate.work, *(part.work for part in self.parts), self._flush_log]
+        self._settling.works = works
 
     def settle(self, now: Now) -> None:
         """Let every part do its work; called at the end of every call from outside."""
-        if self._is_settling:
-            self._is_stirred = True
+        if not self._settling.settle(now):
             return
-        self._is_settling = True
-        try:
-            self._is_stirred = True
-            while self._is_stirred or self._news:
-                if self._is_stirred:
-                    self._is_stirred = False
-                    self._work(now)
-                else:
-                    self._news.popleft()(now)
-        finally:
-            self._is_settling = False
         self.next_deadline_ms = min(
             self.gate.retry_ms,
             self._flush_retry_ms,
             *[part.next_deadline_ms for part in self.parts],
         )
 
-    def _work(self, now: Now) -> None:
-        """In turn, until none of them has found anything since one did."""
-        works = self._works
-        turn = idle = 0
-        while idle < len(works):
-            if works[turn](now):
-                idle = 0
-            else:
-                idle += 1
-                turn = turn + 1 if turn + 1 < len(works) else 0
-
     def tell(self, news: Action) -> None:
         """Have the listener told when all is settled."""
-        self._news.append(news)
+        self._settling.tell(news)
 
     def reply(self, answer: Answer, message: Message) -> None:
         """Once what it says is durable."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tidelog.env import Now
 
 FAST_STEPS, FAST_MS = 48, 8
-"""So many steps in this time, or more, are fast: some thousands of records a second on three nodes. Below
-that more are seldom about to come, and to wait for them is time lost."""
+"""So many steps in this time, or more, are fast: some thousands of records a second on three nodes.
+Below that more are seldom about to come, and to wait for them is time lost."""
 
 
 class Pace:

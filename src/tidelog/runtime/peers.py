@@ -99,9 +99,7 @@ class Peer:
         version = APIS[key].versions[1] - APIS[key].latest_is_unstable
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         # All that nodes ask each other is small: a piece to send costs more than to copy it.
-        parts = [
-            b"".join(encode_request(request, version, self._correlation_id, self.client_id))
-        ]
+        parts = [b"".join(encode_request(request, version, self._correlation_id, self.client_id))]
         if self._connection is None:
             self._connection = self._peers.connect(self)
         if self._is_connected:
