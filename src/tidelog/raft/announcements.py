@@ -65,7 +65,9 @@ class Announcements:
 
     def _begin(self, role: Leader, now: Now) -> bool:
         quorum = self._quorum
-        role.begin = {v: role.begin.get(v, now.monotonic_ms) for v in quorum.others}
+        if role.announced_to is not quorum.voters:
+            role.announced_to = quorum.voters
+            role.begin = {v: role.begin.get(v, now.monotonic_ms) for v in quorum.others}
         due = [v for v, time_ms in role.begin.items() if time_ms <= now.monotonic_ms]
         for voter_id in due:
             role.begin[voter_id] = NEVER

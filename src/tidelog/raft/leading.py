@@ -137,6 +137,10 @@ class Leading:
         """What a majority has on disk; only with a record of this epoch does it say anything of
         earlier ones."""
         quorum = self._quorum
+        known = quorum.history.latest.offset, quorum.log.recovery_point, role.replicas.fetches
+        if known == role.known_at_commit:
+            return False
+        role.known_at_commit = known
         own_id = quorum.key.id if quorum.is_voter else -1
         end = role.replicas.majority_end_offset(quorum.voters, own_id, quorum.log.recovery_point)
         if end is None or end <= max(role.start_offset, role.high_watermark or 0):

@@ -54,12 +54,14 @@ class Replicas:
 
     def __init__(self) -> None:
         self._by_key: dict[ReplicaKey, Replica] = {}
+        self.fetches = 0
 
     def get(self, key: ReplicaKey) -> Replica | None:
         return self._by_key.get(key)
 
     def track(self, key: ReplicaKey, voters: VoterSet, now: Now) -> Replica | None:
         """The replica of a node that fetches; None if too many of them do that do not vote."""
+        self.fetches += 1
         replica = self._by_key.get(key)
         if replica is None:
             if voters.is_voter(key):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tidelog.errors import ErrorCode
 from tidelog.raft.progress import Replicas
 from tidelog.raft.types import NEVER, ReplicaKey
+from tidelog.raft.voters import VoterSet
 from tidelog.types import Offset
 from tidelog.wire.messages.control_records import Voter
 
@@ -132,6 +133,7 @@ class Leader:
     """Begins with its epoch's first record."""
 
     __slots__ = (
+        "announced_to",
         "awaited_end_offset",
         "begin",
         "change",
@@ -140,6 +142,7 @@ class Leader:
         "granted",
         "high_watermark",
         "is_told",
+        "known_at_commit",
         "replicas",
         "start_offset",
         "updates",
@@ -156,8 +159,13 @@ class Leader:
         self.fetched: dict[int, None] = {}
         """Voters that were heard of since the last majority of them."""
         self.check_deadline_ms = check_deadline_ms
+        self.known_at_commit: tuple[Offset, Offset, int] | None = None
+        """Which voters there were, what was durable and how often others had fetched when it was
+        last asked what is committed."""
         self.begin: dict[int, int] = {}
         """When to make itself known to a voter that does not fetch; NEVER while that is asked."""
+        self.announced_to: VoterSet | None = None
+        """The voters that those are."""
         self.is_told = False
         """Whether the listener knows."""
         self.change: VoterChange | None = None
