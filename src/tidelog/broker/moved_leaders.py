@@ -4,12 +4,15 @@
 librdkafka forgets a broker that Metadata does not list any more, and with it the new leader of
 partitions that the same answer moves away from it: until it looks at its topics again, up to a
 second later. So each connection is told first that they have no leader, and asks again soon.
+
+In the epoch that was: a client that has heard of the next leader by another connection meanwhile
+knows this for old news.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.env import Now
 from tidelog.events import ConnectionId
@@ -30,6 +33,13 @@ TOLD_MAX = 10_000
 """Connections, times the brokers that are missing for them; who comes later is told at once."""
 
 
+class Lost(NamedTuple):
+    """A leadership."""
+
+    broker_id: int
+    leader_epoch: int
+
+
 class MovedLeaders:
     """Of one second."""
 
@@ -37,8 +47,8 @@ class MovedLeaders:
         self._broker = broker
         self._image = broker.image
         """As it was before the records that come next."""
-        self._moved: dict[tuple[Uuid, int], int] = {}
-        """By topic id and index, the broker that led the partition and has not handed it over."""
+        self._moved: dict[tuple[Uuid, int], Lost] = {}
+        """By topic id and index, of brokers that have not handed them over."""
         self._told: set[tuple[ConnectionId, int]] = set()
         self._moved_end_ms = self._told_end_ms = 0
 
@@ -62,18 +72,21 @@ class MovedLeaders:
                 self._moved.pop((record.topic_id, record.partition_id), None)
                 continue
             # Perhaps not dead yet: that record comes last, and perhaps in a batch of its own.
-            self._moved[record.topic_id, record.partition_id] = state.leader
+            lost = Lost(state.leader, state.leader_epoch)
+            self._moved[record.topic_id, record.partition_id] = lost
             self._moved_end_ms = now.monotonic_ms + MOVED_MS
 
-    def lost_by(self, connection: ConnectionId, topic_id: Uuid, index: int, now: Now) -> int | None:
-        """The dead broker that led it, unless it lives on, or the client behind this connection has
-        been told that it leads nothing."""
+    def lost_by(
+        self, connection: ConnectionId, topic_id: Uuid, index: int, now: Now
+    ) -> Lost | None:
+        """What the dead broker had that led the partition; None if it lives on, or the client
+        behind this connection has been told that it leads nothing."""
         if not self._moved or now.monotonic_ms >= self._moved_end_ms or len(self._told) >= TOLD_MAX:
             return None
-        broker_id = self._moved.get((topic_id, index))
-        if broker_id is None or (connection, broker_id) in self._told:
+        lost = self._moved.get((topic_id, index))
+        if lost is None or (connection, lost.broker_id) in self._told:
             return None
-        return broker_id if self._is_gone(broker_id) else None
+        return lost if self._is_gone(lost.broker_id) else None
 
     def _is_gone(self, broker_id: int) -> bool:
         broker = self._image.brokers.get(broker_id)

@@ -60,18 +60,19 @@ class View:
         self.missing: set[int] = set()
         """Brokers that lead nothing in this answer, though a client may believe so."""
 
-    def leader(self, topic_id: Uuid, index: int, state: PartitionState) -> int:
-        """None rather than one that may be dead: a client that is told of it waits for it."""
+    def leader(self, topic_id: Uuid, index: int, state: PartitionState) -> tuple[int, int]:
+        """With its epoch. None rather than one that may be dead: a client that is told of it waits
+        for it."""
         if state.leader in self._doubted:
             self.missing.add(state.leader)
-            return NO_LEADER
+            return NO_LEADER, state.leader_epoch
         if self._connection is not None:
-            dead = self._moved.lost_by(self._connection, topic_id, index, self._now)
-            if dead is not None:
-                self.missing.add(dead)
-                return NO_LEADER
+            lost = self._moved.lost_by(self._connection, topic_id, index, self._now)
+            if lost is not None:
+                self.missing.add(lost.broker_id)
+                return NO_LEADER, lost.leader_epoch
         self.named.add(state.leader)
-        return state.leader
+        return state.leader, state.leader_epoch
 
     def leaves(self, now: Now) -> None:
         """The answer, to the client."""
@@ -226,12 +227,12 @@ def _topic(view: View, topic: Topic, operations: int) -> Slices[MetadataResponse
 def _partition(
     view: View, topic_id: Uuid, index: int, state: PartitionState
 ) -> MetadataResponsePartition:
-    leader = view.leader(topic_id, index, state)
+    leader, leader_epoch = view.leader(topic_id, index, state)
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
         leader_id=leader,
-        leader_epoch=state.leader_epoch,
+        leader_epoch=leader_epoch,
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
         offline_replicas=view.offline(state),
@@ -294,13 +295,13 @@ def _described(
     partitions = []
     for index, state in shown:
         yield PARTITION_COST
-        leader = view.leader(topic.topic_id, index, state)
+        leader, leader_epoch = view.leader(topic.topic_id, index, state)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
                 leader_id=leader,
-                leader_epoch=state.leader_epoch,
+                leader_epoch=leader_epoch,
                 replica_nodes=state.replicas,
                 isr_nodes=state.isr,
                 eligible_leader_replicas=state.eligible_leader_replicas,
