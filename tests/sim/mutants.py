@@ -77,7 +77,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "let-another-process-into-the-isr-than-the-one-that-caught-up",
-        207,
+        96,
         (
             "controller.alter_partition",
             "is_same_process = epoch in (-1, image.broker_epoch(broker_id))",
@@ -95,7 +95,7 @@ ALL: tuple[Mutant, ...] = (
     ),
     mutant(
         "claim-the-epoch-of-the-process-before",
-        51,
+        30,
         (
             "loading",
             "epoch = node.broker.broker_epoch if node.config.is_broker else -1",
@@ -140,8 +140,8 @@ ALL: tuple[Mutant, ...] = (
         1,
         (
             "raft.following",
-            "if not quorum.gate.is_open or self.download",
-            "if self.download",
+            "if isinstance(quorum.role, Leader) or not quorum.gate.is_open:",
+            "if isinstance(quorum.role, Leader):",
         ),
     ),
     mutant(

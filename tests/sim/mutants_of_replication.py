@@ -186,7 +186,7 @@ REPLICATION = (
     ),
     mutant(
         "forget-a-change-of-the-isr-that-the-controller-may-have-made",
-        11,
+        30,
         (
             "replica.isr_change",
             "if error in NOT_APPLIED:",
