@@ -31,8 +31,8 @@ VOTE_KEY = int(ApiKey.VOTE).to_bytes(2, "big")
 SERVED = {int(ApiKey.VOTE): APIS[ApiKey.VOTE].versions}
 RAFT_CLIENT, CLIENT_ID = b"raft-client", 14
 """Whose fetches are of the metadata log, and where a request says whose it is."""
-ASKED = struct.Struct(">16sxiiq")
-"""Of a fetch of one partition: topic id, a count, partition, leader epoch, offset."""
+ASKED = struct.Struct(">16sxiiqi")
+"""Of a fetch of one partition: topic id, a count, partition, leader epoch, offset, last epoch."""
 
 Mark = tuple[int, int, bool, Offset, Offset, Offset, VoterSet]
 """Epoch, leader, whether that is this node, high watermark, end, start, voters."""
@@ -316,7 +316,7 @@ class QuorumInvariants:
     def _check_fetch(self, machine: str, disk: SimulatedDisk, frame: bytes) -> None:
         """A voter that asks for what follows has all before it on its disk."""
         found = ASKED.unpack_from(frame, frame.index(METADATA_TOPIC_ID))
-        topic_id, partition, epoch, offset = found
+        topic_id, partition, epoch, offset, last_epoch = found
         assert (topic_id, partition) == (METADATA_TOPIC_ID, 0)
         if epoch > self._told.get(machine, 0):
             self._told[machine] = epoch
@@ -328,8 +328,8 @@ class QuorumInvariants:
                 lambda: f"{machine} fetches in epoch {epoch}, its disk says {state}",
             )
         last = self.ledger.replica(machine).at(offset - 1)
-        if last is None:
-            return
+        if last is None or last.epoch != last_epoch:
+            return  # written before it cut its log, and sent when the connection was there
         durable = disk.durable_size(f"{PATH}/{file_name(last.segment, LOG)}")
         require(
             durable >= last.end_position,

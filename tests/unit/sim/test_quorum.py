@@ -28,10 +28,13 @@ def node() -> Node:
     return next(one for one in world.nodes.values() if one is not leader)
 
 
-def fetched(invariants: QuorumInvariants, node: Node, offset: int) -> None:
+def fetched(
+    invariants: QuorumInvariants, node: Node, offset: int, last_epoch: int | None = None
+) -> None:
     """It asks for what follows."""
     raft = node.raft
-    request = fetch_request(CLUSTER_ID, node.key, raft.epoch, (raft.epoch, offset), 0, 1 << 20)
+    last = (raft.epoch if last_epoch is None else last_epoch, offset)
+    request = fetch_request(CLUSTER_ID, node.key, raft.epoch, last, 0, 1 << 20)
     frame = b"".join(encode_request(request, 17, 1, "raft-client-1"))
     invariants.sent(host(node.id), node.disk, -1, frame)
 
@@ -58,6 +61,13 @@ def test_the_step_that_asks_may_have_begun_with_a_snapshot(node: Node) -> None:
     node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
     node.raft.log.truncate_fully_and_start_at(end)
     fetched(invariants, node, end)
+
+
+def test_a_fetch_that_waited_for_its_connection_speaks_of_what_was_there(node: Node) -> None:
+    """In another epoch, of which the log was cut since: it acknowledges nothing that is there."""
+    invariants, end = invariants_of(node), node.raft.log.log_end_offset
+    node.disk.durable_size = lambda path: 0  # type: ignore[method-assign]
+    fetched(invariants, node, end, last_epoch=node.raft.epoch - 1)
 
 
 def test_an_epoch_is_durable_before_it_is_told(node: Node) -> None:
