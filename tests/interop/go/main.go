@@ -24,7 +24,9 @@ import (
 )
 
 const (
-	runSecondsMax  = 120
+	runSecondsMax = 120
+	// Below a broker's default max.message.bytes, above a record of a megabyte.
+	batchBytesMax  = 1_040_000
 	recordBytesMax = 2_000_000
 	lingerMs       = 20
 )
@@ -118,7 +120,7 @@ func produce(
 		kgo.SeedBrokers(bootstrap),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(lingerMs*time.Millisecond),
-		kgo.ProducerBatchMaxBytes(recordBytesMax),
+		kgo.ProducerBatchMaxBytes(batchBytesMax),
 		kgo.MaxBufferedRecords(200_000),
 	)
 	client, err := kgo.NewClient(options...)
